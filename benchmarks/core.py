@@ -11,7 +11,7 @@ from benchmarks.simulator import Sessions
 from holdfast.config.schema import Settings
 from holdfast.core.ledger import encode
 from holdfast.engine import EngineCore, Lane
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body, rewrite
 
 LANE = Lane(tenant="t", session="s", id="l", client="bench")
@@ -39,7 +39,7 @@ class _Through:
         assert isinstance(body, Body)
         prepared = self.engine.prepare(body, lane=LANE, now=self.clock.now())
         self.spent += time.process_time() - begun
-        exchange = self.simulator.bill(Call("POST", "/v1/messages", HEADERS, {}, prepared.raw))
+        exchange = self.simulator.bill(HttpRequest("POST", "/v1/messages", HEADERS, {}, prepared.raw))
         exchange.first_token()
         exchange.finish()
         assert exchange.record.usage is not None

@@ -20,7 +20,7 @@ from holdfast.facts import model
 from holdfast.lab import FAULTS, SEEDS, Trace, with_gaps
 from holdfast.lab.client_faults import memory_in_system
 from holdfast.records import Request
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 
 MODEL = "claude-opus-4-6"
@@ -66,7 +66,7 @@ def share(trace: Trace, repair: Repair | None) -> float:
             assert isinstance(body, Body)
             prepared = engine.prepare(body, lane=lane, now=now)
             raw = prepared.raw
-        exchange = simulator.bill(Call("POST", "/v1/messages", {"x-api-key": "k"}, {}, raw))
+        exchange = simulator.bill(HttpRequest("POST", "/v1/messages", {"x-api-key": "k"}, {}, raw))
         exchange.first_token()
         exchange.finish()
         usage = exchange.record.usage

@@ -21,7 +21,7 @@ from holdfast.core.call import Verdict
 from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.engine.reports import Reports
 from holdfast.records import Usage
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 
 MODEL = "claude-opus-4-6"
@@ -107,7 +107,7 @@ class Client:
         now = self.clock.now()
         body = request if isinstance(request, Body) else self.body(request)
         prepared = self.engine.prepare(body, lane=self.lane(lane, subagent=subagent), now=now, **more)
-        exchange = self.simulator.bill(Call("POST", PATHS[self.dialect], HEADERS, {}, prepared.raw))
+        exchange = self.simulator.bill(HttpRequest("POST", PATHS[self.dialect], HEADERS, {}, prepared.raw))
         exchange.first_token()
         self.engine.first_token(prepared, now=now)
         exchange.finish()

@@ -36,7 +36,7 @@ from holdfast.core.gemini_contents import Create
 from holdfast.engine import EngineCore, Lane
 from holdfast.engine.lane import SideCall
 from holdfast.engine.reports import Reports
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.provider import workspace
 from holdfast.tools.masking import Masker
 from holdfast.wire import DIALECTS, Body
@@ -269,7 +269,7 @@ class Gem:
         rates = facts.rates(self.ref)
         assert rates is not None
         assert rates.storage_hour is not None
-        hours = self.simulator.stored().get(workspace(Call("POST", "/", self.key)), 0.0)
+        hours = self.simulator.stored().get(workspace(HttpRequest("POST", "/", self.key)), 0.0)
         return self.paid + Decimal(hours) * rates.storage_hour + self.created * rates.input
 
     def _turn(self, turns: int) -> None:
@@ -287,7 +287,7 @@ class Gem:
         for call in prepared.before:
             self.engine.answered(prepared, call, *self._side(call), now=now)
         path = f"/v1beta/models/{self.name}:generateContent"
-        answer = self.simulator.answer(Call("POST", path, self.key, {}, prepared.raw))
+        answer = self.simulator.answer(HttpRequest("POST", path, self.key, {}, prepared.raw))
         if answer.status != 200:
             raise RuntimeError(answer.body.decode()[:500])
         used = self.simulator.journal.records()[-1].usage
@@ -297,7 +297,7 @@ class Gem:
 
     def _side(self, call: SideCall) -> tuple[int, bytes]:
         send = call.send
-        answer = self.simulator.answer(Call(send.method, send.path, self.key, send.query, send.body))
+        answer = self.simulator.answer(HttpRequest(send.method, send.path, self.key, send.query, send.body))
         if isinstance(call.command, Create) and answer.status == 200:
             self.created += json.loads(answer.body)["usageMetadata"]["totalTokenCount"]
         return answer.status, answer.body

@@ -35,7 +35,7 @@ from holdfast.memory.knowledge import Knowledge
 from holdfast.records import Usage, usage
 from holdfast.records.events import Bus
 from holdfast.records.events.tools import MemorySurfaced
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.store import open_store
 from holdfast.wire import DIALECTS
 
@@ -165,7 +165,7 @@ def _sent(passages: Passages, simulator: Simulator, clock: VirtualClock, raw: by
     passage = passages.begin(Incoming("POST", "/v1/messages", "", headers, raw), DIALECTS["anthropic"])
     if passage.bypass is not None:
         raise AssertionError(f"the request went past us: {passage.bypass}")
-    exchange = simulator.begin(Call("POST", "/v1/messages", HEADERS, {}, passage.raw))
+    exchange = simulator.begin(HttpRequest("POST", "/v1/messages", HEADERS, {}, passage.raw))
     answer = exchange.answer
     passage.answer(answer.status, [(name.encode(), value.encode()) for name, value in answer.headers])
     exchange.first_token()

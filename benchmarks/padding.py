@@ -24,7 +24,7 @@ from holdfast.core.costs import costs
 from holdfast.core.padding import Outlook, PaddingRules, SkillBody, pad
 from holdfast.engine import EngineCore, Lane
 from holdfast.facts import model
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
 from holdfast.wire import DIALECTS, Body
@@ -126,7 +126,7 @@ def _paid(calls: int, added: int, mode: Mode, strategy: Strategy) -> float:
         body = engine.parse(DIALECTS["anthropic"], json.dumps(request).encode())
         assert isinstance(body, Body)
         prepared = engine.prepare(body, lane=lane, now=clock.now())
-        exchange = simulator.bill(Call("POST", "/v1/messages", {"x-api-key": "k"}, {}, prepared.raw))
+        exchange = simulator.bill(HttpRequest("POST", "/v1/messages", {"x-api-key": "k"}, {}, prepared.raw))
         exchange.first_token()
         exchange.finish()
         usage = exchange.record.usage

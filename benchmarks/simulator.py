@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks import Result
 from holdfast.caches.providers import cache
 from holdfast.facts import model
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 
@@ -61,8 +61,10 @@ class Sessions:
             turns.append(self.turn(name))
 
 
-def calls(sessions: Sessions, numbers: range) -> list[Call]:
-    return [Call("POST", "/v1/messages", HEADERS, {}, raw) for number in numbers for raw in sessions.bodies(number)]
+def calls(sessions: Sessions, numbers: range) -> list[HttpRequest]:
+    return [
+        HttpRequest("POST", "/v1/messages", HEADERS, {}, raw) for number in numbers for raw in sessions.bodies(number)
+    ]
 
 
 def run(*, quick: bool) -> Iterator[Result]:
@@ -78,7 +80,7 @@ def run(*, quick: bool) -> Iterator[Result]:
     yield from _memory(sessions, 30_000 if quick else 1_000_000)
 
 
-def _rates(asked: list[Call]) -> dict[str, float]:
+def _rates(asked: list[HttpRequest]) -> dict[str, float]:
     """Requests per second of processor time, so that what else the machine does is left out; best of five rounds."""
     facts = model("anthropic:claude-opus-4-6")
     best: dict[str, float] = {}
@@ -121,7 +123,7 @@ def _memory(sessions: Sessions, requests: int) -> Iterator[Result]:
     early, done, shown = 0.0, 0, time.monotonic()
     for number in range(requests // ADDED):
         for raw in sessions.bodies(number):
-            exchange = simulator.bill(Call("POST", "/v1/messages", HEADERS, {}, raw), output=100)
+            exchange = simulator.bill(HttpRequest("POST", "/v1/messages", HEADERS, {}, raw), output=100)
             exchange.first_token()
             exchange.finish()
             clock.advance(5)

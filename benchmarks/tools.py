@@ -29,7 +29,7 @@ from holdfast.config.sections.agent import Deferral, Offload, Tools
 from holdfast.core.call import Verdict
 from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.script import Script
 from holdfast.tools import Tool, Toolbox, ToolContext, ToolOutput, ToolSession
 from holdfast.tools.offload import Offloader
@@ -300,7 +300,7 @@ def exchanged(
     body = engine.parse(spoken, spoken.encode(request))
     assert isinstance(body, Body)
     prepared = toolbox.prepare(engine, body, lane=lane, now=now)
-    exchange = simulator.begin(Call("POST", PATHS[dialect], HEADERS, {}, prepared.raw))
+    exchange = simulator.begin(HttpRequest("POST", PATHS[dialect], HEADERS, {}, prepared.raw))
     if exchange.answer.status != 200:
         raise RuntimeError(f"{request.model}: {exchange.answer.body.decode()[:500]}")
     exchange.finish()

@@ -16,7 +16,7 @@ from typing import Any
 from holdfast.records import usage
 from holdfast.report.explainer import Explainer
 from holdfast.report.logs.records import LoggedRequest
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 
 HEADERS = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
 RULES = "Answer in one sentence. Say so if you do not know. " * 150
@@ -34,7 +34,7 @@ def own_log() -> Iterator[dict[str, Any]]:
         sent = {"model": "claude-opus-5-5", "max_tokens": 9, "cache_control": {"type": "ephemeral"}}
         sent |= {"system": system, "messages": kept}
         answer = json.loads(
-            simulator.answer(Call("POST", "/v1/messages", HEADERS, body=json.dumps(sent).encode())).body
+            simulator.answer(HttpRequest("POST", "/v1/messages", HEADERS, body=json.dumps(sent).encode())).body
         )
         said += [{"role": "assistant", "content": "It is so."}]
         yield {"talk": "t1", "second": clock.now(), "sent": sent, "billed": answer["usage"]}

@@ -9,7 +9,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
-from holdfast.simulator import Call, Exchange, Simulator
+from holdfast.simulator import Exchange, HttpRequest, Simulator
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 KEY = "sk-ant-of-the-smoke-test"
@@ -43,6 +43,6 @@ def spent(done: subprocess.CompletedProcess[str]) -> Decimal:
 class Forgetful(Simulator):
     """A provider whose cache forgets everything before each request."""
 
-    def begin(self, call: Call) -> Exchange:
+    def begin(self, call: HttpRequest) -> Exchange:
         self.reset()
         return super().begin(call)

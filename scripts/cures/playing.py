@@ -22,7 +22,7 @@ from holdfast.records.events.calls import CacheReset
 from holdfast.report.explainer.explainer import Explainer
 from holdfast.report.explainer.results import ExplainReport
 from holdfast.report.logs.records import LoggedRequest
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.provider import Exchange
 from holdfast.wire import DIALECTS, Body
 
@@ -176,7 +176,7 @@ class _Player:
         self.open.clear()
 
     def _begin(self, raw: bytes) -> Exchange:
-        exchange = self.simulator.begin(Call("POST", PATHS[self.example.dialect], HEADERS, {}, raw))
+        exchange = self.simulator.begin(HttpRequest("POST", PATHS[self.example.dialect], HEADERS, {}, raw))
         assert exchange.record.usage is not None, exchange.answer
         return exchange
 

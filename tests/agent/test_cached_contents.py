@@ -23,8 +23,8 @@ from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.engine import PreparedCall
 from holdfast.records import Request, ToolResult
-from holdfast.simulator import Call
-from holdfast.simulator.faults import Fault, Match, Options
+from holdfast.simulator import HttpRequest
+from holdfast.simulator.faults import Fault, FaultMatch, Options
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.provider import workspace
 
@@ -62,7 +62,7 @@ def bench(place: Path, chosen: Any = None, **more: Any) -> Bench:
 
 
 def live(found: Bench) -> list[str]:
-    answer = found.simulator.answer(Call("GET", "/v1beta/cachedContents", KEY, {}, b""))
+    answer = found.simulator.answer(HttpRequest("GET", "/v1beta/cachedContents", KEY, {}, b""))
     return [each["name"] for each in json.loads(answer.body).get("cachedContents", [])]
 
 
@@ -83,7 +83,7 @@ def named(found: Bench) -> list[str | None]:
 def forget(found: Bench) -> None:
     """The provider lets go of all objects, before their time."""
     for name in live(found):
-        found.simulator.answer(Call("DELETE", f"/v1beta/{name}", KEY, {}, b""))
+        found.simulator.answer(HttpRequest("DELETE", f"/v1beta/{name}", KEY, {}, b""))
 
 
 async def settled(found: Bench) -> None:
@@ -306,7 +306,10 @@ class TestFailures:
             message = "CachedContent not found (or permission denied)"
             found.simulator.faults.add(
                 Fault(
-                    "status", times=3, options=Options(status=403, message=message), match=Match(path="enerateContent")
+                    "status",
+                    times=3,
+                    options=Options(status=403, message=message),
+                    match=FaultMatch(path="enerateContent"),
                 )
             )
             before = len(found.sent)
@@ -482,7 +485,7 @@ class TestCosts:
                 assert rates.storage_hour is not None
                 extra = shown - tokens
                 if enabled:
-                    hours = found.simulator.stored()[workspace(Call("POST", "/", KEY))]
+                    hours = found.simulator.stored()[workspace(HttpRequest("POST", "/", KEY))]
                     created = sum(
                         json.loads(answer)["usageMetadata"]["totalTokenCount"] for *_, answer in found.sent_beside[:1]
                     )

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.agent import open_agent
 from holdfast.agent.session import Session
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.server import running
 
 KEY = "AIza-this-is-the-key-of-the-user"
@@ -25,9 +25,9 @@ class Watched(Simulator):
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock=clock)
-        self.calls: list[Call] = []
+        self.calls: list[HttpRequest] = []
 
-    def begin(self, call: Call) -> Any:
+    def begin(self, call: HttpRequest) -> Any:
         self.calls.append(call)
         return super().begin(call)
 
@@ -35,7 +35,7 @@ class Watched(Simulator):
         return [call.path for call in self.calls if "cachedContents" in call.path and call.method == method]
 
     def live(self) -> list[str]:
-        answer = super().begin(Call("GET", "/v1beta/cachedContents", {"x-goog-api-key": KEY})).answer
+        answer = super().begin(HttpRequest("GET", "/v1beta/cachedContents", {"x-goog-api-key": KEY})).answer
         return [each["name"] for each in json.loads(answer.body).get("cachedContents", [])]
 
     def named(self) -> list[str | None]:
@@ -103,7 +103,7 @@ def test_a_forgotten_one_is_not_noticed(tmp_path: Path, served: tuple[Watched, d
             session = await sessions.create()
             await talk(simulator, session, 6)
             (name,) = simulator.live()
-            simulator.answer(Call("DELETE", f"/v1beta/{name}", {"x-goog-api-key": KEY}))
+            simulator.answer(HttpRequest("DELETE", f"/v1beta/{name}", {"x-goog-api-key": KEY}))
             await talk(simulator, session, 1)
             assert simulator.named()[-2:] == [name, None]
 

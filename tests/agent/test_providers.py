@@ -16,7 +16,7 @@ from holdfast.config.sections.server import Limits, Upstream
 from holdfast.errors import HoldfastError
 from holdfast.serving import address_of, listen
 from holdfast.simulator import Simulator
-from holdfast.simulator.faults import Fault, Match, Options
+from holdfast.simulator.faults import Fault, FaultMatch, Options
 from holdfast.simulator.journal import Record
 from holdfast.simulator.messages import Words
 from holdfast.simulator.server import running, server
@@ -334,7 +334,7 @@ def test_a_redirect_is_not_followed() -> None:
 
 def test_an_error_of_the_provider_is_an_answer() -> None:
     simulator = Simulator(script=replying(FULL))
-    simulator.faults.add(Fault("status", match=Match(), options=Options(status=429, retry_after=7)))
+    simulator.faults.add(Fault("status", match=FaultMatch(), options=Options(status=429, retry_after=7)))
 
     async def ask(provider: HttpProvider) -> None:
         async with provider.open(outgoing("anthropic")) as answering:

@@ -18,7 +18,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.engine import EngineCore
 from holdfast.records.events.agent import ModelRouted
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.faults import Fault, Match, Options
+from holdfast.simulator.faults import Fault, FaultMatch, Options
 from holdfast.simulator.in_process import Simulated
 
 HAIKU, SONNET, SOL = "anthropic:claude-haiku-4-5", "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-sol"
@@ -113,7 +113,7 @@ def test_what_names_no_model_is_said_to_the_user_and_stays_in_the_message(room: 
 
 @pytest.mark.parametrize(("status", "attempts"), [(529, 2), (429, 2), (401, 1), (404, 1)])
 def test_a_model_that_does_not_answer_is_replaced_by_the_next(room: Room, status: int, attempts: int) -> None:
-    fault = Fault("status", times=0, match=Match(model="claude-sonnet-5-5"), options=Options(status=status))
+    fault = Fault("status", times=0, match=FaultMatch(model="claude-sonnet-5-5"), options=Options(status=status))
     room.simulator.faults.add(fault)
 
     async def play(session: Session) -> None:

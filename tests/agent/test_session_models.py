@@ -20,7 +20,7 @@ from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
 from holdfast.records.events.agent import ModelRouted
 from holdfast.simulator import Simulator
-from holdfast.simulator.faults import Fault, Match, Options
+from holdfast.simulator.faults import Fault, FaultMatch, Options
 from holdfast.simulator.script import Script
 from holdfast.simulator.server import running
 from holdfast.tools import Cancel
@@ -131,7 +131,7 @@ def test_a_model_that_is_not_available_is_replaced_by_the_next_one(tmp_path: Pat
             session = await bench.sessions.create()
             await session.ask("hello")
             name = MODEL.partition(":")[2]
-            down = Fault(kind="status", times=0, match=Match(model=name), options=Options(status=status))
+            down = Fault(kind="status", times=0, match=FaultMatch(model=name), options=Options(status=status))
             bench.simulator.faults.add(down)
             turn = await session.ask(calls(("echo", {"n": 1})))
             assert (turn.ended, turn.text) == ("completed", "Done.")

@@ -14,7 +14,7 @@ from holdfast.cli import breaks, show
 from holdfast.cli.explain import command
 from holdfast.config.sections.cache import Cache
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
 from tests.engine.driving import HEADERS, HOST, Driver
@@ -149,7 +149,7 @@ def billed(path: Path, requests: list[tuple[str, float, dict[str, Any]]]) -> str
     lines = []
     for session, at, asked in requests:
         clock.set(1_790_000_000.0 + at)
-        exchange = simulator.begin(Call("POST", "/v1/messages", HEADERS, {}, json.dumps(asked).encode()))
+        exchange = simulator.begin(HttpRequest("POST", "/v1/messages", HEADERS, {}, json.dumps(asked).encode()))
         exchange.first_token(clock.now())
         exchange.finish()
         assert exchange.record.usage is not None

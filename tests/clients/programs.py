@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.simulator.messages import Call
+from holdfast.simulator.messages import HttpRequest
 from holdfast.simulator.provider import Exchange, Simulator
 
 INSTALLED = Path(__file__).parents[2] / ".clients"
@@ -61,10 +61,10 @@ class Watched(Simulator):
     """A simulator that keeps what was sent to it."""
 
     def __init__(self, **options: Any) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[HttpRequest] = []
         super().__init__(**options)
 
-    def begin(self, call: Call) -> Exchange:
+    def begin(self, call: HttpRequest) -> Exchange:
         self.calls.append(call)
         return super().begin(call)
 

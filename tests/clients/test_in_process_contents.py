@@ -18,7 +18,7 @@ from google.genai import errors
 
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.sdk.http_clients import BESIDE
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.server import running
 
 from . import test_gemini_sdk as gemini
@@ -147,7 +147,7 @@ class Served(NamedTuple):
         self.clock.advance(pause)
 
     def objects(self) -> list[str]:
-        answer = self.simulator.answer(Call("GET", "/v1beta/cachedContents", {"x-goog-api-key": "k"}))
+        answer = self.simulator.answer(HttpRequest("GET", "/v1beta/cachedContents", {"x-goog-api-key": "k"}))
         return [each["name"] for each in json.loads(answer.body).get("cachedContents", [])]
 
     def made(self, method: str) -> int:

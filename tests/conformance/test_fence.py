@@ -21,7 +21,7 @@ from holdfast.core.edits import EditRef, propose
 from holdfast.core.fence import believed, fence
 from holdfast.core.ledger import Ledger
 from holdfast.engine.edits import Replacements, consider, record, recorded, replay
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
@@ -84,7 +84,7 @@ class Masked:
     def send(self, out: Body) -> None:
         prompt = self.read(out)
         self.pool.send(prompt, self.clock.now())
-        exchange = self.simulator.bill(Call("POST", "/v1/messages", {"x-api-key": "k"}, {}, out.raw))
+        exchange = self.simulator.bill(HttpRequest("POST", "/v1/messages", {"x-api-key": "k"}, {}, out.raw))
         exchange.finish()
         self.reads.append(exchange.record.usage.read)
         self.prompts.append(prompt)

@@ -20,7 +20,7 @@ from holdfast import Engine
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache, OpenRouter
 from holdfast.config.sections.server import Gateway, Limits
-from holdfast.simulator.faults import Fault, Match, Options
+from holdfast.simulator.faults import Fault, FaultMatch, Options
 from tests.agent.driving import Bench, settings
 from tests.gateway.gate import Provider, gated
 from tests.simulator.served import ANTHROPIC, LONG, OPENAI, Client
@@ -280,7 +280,7 @@ class TestWhoTakesOver:
                 session = await bench.sessions.create()
                 for number, turn in enumerate(turns):
                     if number == len(turns) - 1:
-                        only = Match(model=FIRST.partition(":")[2])
+                        only = FaultMatch(model=FIRST.partition(":")[2])
                         bench.simulator.faults.add(Fault("status", times=0, match=only, options=Options(status=503)))
                     await session.ask(turn)
                 return [model for _, model, _ in bench.sent]

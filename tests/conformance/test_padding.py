@@ -14,7 +14,7 @@ from holdfast.core import operating_context, padding
 from holdfast.core.padding import Outlook, Padded, PaddingRules, SkillBody, floor_of, pad
 from holdfast.facts import heuristic_tokens
 from holdfast.records import Message, Request, Text, ToolDefinition
-from holdfast.simulator import Call
+from holdfast.simulator import HttpRequest
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
 from tests.wire.marking import marked
@@ -54,7 +54,7 @@ def reads(system: str, model: str = "claude-haiku-4-5", turns: int = 2) -> list[
         )
         headers = {"x-api-key": "one", "anthropic-version": "2023-06-01"}
         body = marked(request)
-        answer = simulator.answer(Call("POST", "/v1/messages", headers, {}, body))
+        answer = simulator.answer(HttpRequest("POST", "/v1/messages", headers, {}, body))
         assert answer.status == 200, answer.body
         found.append(json.loads(answer.body)["usage"]["cache_read_input_tokens"])
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 
 PART = "All that was said in this part is needed later on. " * 150  # some 1,600 tokens
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
@@ -21,7 +21,7 @@ def ask(simulator: Simulator, messages: list[dict[str, Any]], *marked: int) -> d
             {"type": "text", "text": sent[index]["content"], "cache_control": {"type": "ephemeral"}}
         ]
     body = {"model": "claude-opus-5-5", "max_tokens": 2_000, "messages": sent}
-    answer = json.loads(simulator.answer(Call("POST", "/v1/messages", KEYS, {}, json.dumps(body).encode())).body)
+    answer = json.loads(simulator.answer(HttpRequest("POST", "/v1/messages", KEYS, {}, json.dumps(body).encode())).body)
     return {**answer["usage"], "said": answer["content"][0]["text"]}
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.sections.cache import Cache, Gemini
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.server import running
 from tests.agent.driving import Bench, settings
 from tests.clients.inside import opened
@@ -38,7 +38,7 @@ class Watched(Simulator):
         super().__init__(clock=clock)
         self.bodies: list[bytes] = []
 
-    def begin(self, call: Call) -> Any:
+    def begin(self, call: HttpRequest) -> Any:
         if call.method == "POST" and "cachedContents" not in call.path:
             self.bodies.append(call.body)
         return super().begin(call)

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.facts import model
 from holdfast.records import Message, Request, Text
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 from tests.wire.marking import marked
 
@@ -49,7 +49,7 @@ class Session:
         body = dialect.parse(marked(request, "1h"))
         assert isinstance(body, Body)
         raw = body.apply(dialect.place(body, len(body.blocks) - 1, "5m"))
-        exchange = self.simulator.bill(Call("POST", "/v1/messages", KEYS, {}, raw))
+        exchange = self.simulator.bill(HttpRequest("POST", "/v1/messages", KEYS, {}, raw))
         exchange.first_token()
         used = exchange.record.usage
         return {"read": used.read, "1h": used.written_for("1h"), "5m": used.written_for("5m")}

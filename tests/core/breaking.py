@@ -23,7 +23,7 @@ from holdfast.facts import model as facts_of
 from holdfast.facts.prices import rates
 from holdfast.lab import Trace
 from holdfast.records import Request, Text, ToolResult, Usage
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 from tests.wire.marking import marked as both_marked
@@ -115,7 +115,7 @@ class Lane:
         return judged
 
     def billed(self, raw: bytes) -> Usage:
-        exchange = self.simulator.bill(Call("POST", "/v1/messages", KEYS, {}, raw))
+        exchange = self.simulator.bill(HttpRequest("POST", "/v1/messages", KEYS, {}, raw))
         exchange.first_token(self.simulator.clock.now())
         exchange.finish()
         assert exchange.record.usage is not None

@@ -19,7 +19,7 @@ from holdfast.core.retention import Retention
 from holdfast.core.strategies import STRATEGIES, combined, passthrough, rolling, three_block, two_point
 from holdfast.core.strategies.places import place_of, user_ends
 from holdfast.facts import model
-from holdfast.simulator import Call, Simulator
+from holdfast.simulator import HttpRequest, Simulator
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
@@ -309,7 +309,7 @@ def test_recorded_requests_stay_acceptable(name, how, dialect):
             raw = json.dumps(json.loads(raw) | {"model": "gpt-6.1-sol"}).encode()
         sent, plan = prepared(raw, dialect, name, how, reader)
         headers = {name: value for name, value in shape.headers if name.lower() not in KEYS} | KEYS
-        before, after = (simulator.answer(Call("POST", shape.path, headers, {}, each)) for each in (raw, sent))
+        before, after = (simulator.answer(HttpRequest("POST", shape.path, headers, {}, each)) for each in (raw, sent))
         assert before.status == after.status, shape.id
         accepted += after.status == 200
         planned += after.status == 200 and bool(plan.marks)

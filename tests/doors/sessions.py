@@ -20,7 +20,7 @@ from holdfast.records import Request, Usage
 from holdfast.records.events import Envelope
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.journal import Journal
-from holdfast.simulator.messages import Call
+from holdfast.simulator.messages import HttpRequest
 from holdfast.simulator.provider import Exchange
 from holdfast.simulator.script import Script
 from holdfast.store import open_store
@@ -131,7 +131,7 @@ class Watched(Simulator):
         self.beside: list[Sent] = []
         return clock
 
-    def begin(self, call: Call) -> Exchange:
+    def begin(self, call: HttpRequest) -> Exchange:
         sent = Sent(call.method, call.path, call.body, self.clock.now())
         asks = call.path.endswith(("/messages", "/responses", ":generateContent", ":streamGenerateContent"))
         (self.asked if asks else self.beside).append(sent)

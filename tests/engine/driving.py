@@ -14,7 +14,7 @@ from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.engine.reports import Reports
 from holdfast.records import Usage
 from holdfast.records.events import Bus
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.provider import Exchange
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
@@ -108,7 +108,7 @@ class Driver:
         """What the provider makes of it; refused if it would refuse it."""
         dialect = prepared.client.dialect
         path = PATHS[dialect].format(model=prepared.client.model)
-        call = Call("POST", path, HEADERS, {}, prepared.raw)
+        call = HttpRequest("POST", path, HEADERS, {}, prepared.raw)
         exchange = self.simulator.begin(call) if check else self.simulator.bill(call)
         assert exchange.record.usage is not None, exchange.answer
         return exchange

@@ -18,7 +18,7 @@ from holdfast.core.repairs import ByteMemory, Mode, RepairState
 from holdfast.engine.repairs.pipeline import Repaired, repair
 from holdfast.lab import SEEDS, Trace, with_gaps
 from holdfast.records import Request
-from holdfast.simulator import Call, checks
+from holdfast.simulator import HttpRequest, checks
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 from tests.lab.recordings import own
@@ -69,7 +69,7 @@ class Lane:
 
     def refusal(self, body: Body) -> object:
         """What the provider has against a body; nothing against most."""
-        call = Call("POST", PATHS[self.dialect.name].format(model=body.model), HEADERS, {}, body.raw)
+        call = HttpRequest("POST", PATHS[self.dialect.name].format(model=body.model), HEADERS, {}, body.raw)
         return checks.check(self.dialect.name, body, self.model, call)
 
     def restart(self, *, durable: bool = True) -> None:

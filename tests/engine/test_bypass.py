@@ -23,7 +23,7 @@ from holdfast.engine import PreparedCall, persistence
 from holdfast.engine import engine as engine_core
 from holdfast.errors import HoldfastError
 from holdfast.records import Usage
-from holdfast.simulator import Call
+from holdfast.simulator import HttpRequest
 from holdfast.store import open_store
 from holdfast.wire import DIALECTS, Body, prompts
 from tests.properties.sessions import PATHS
@@ -46,7 +46,7 @@ def told(prepared: PreparedCall) -> list[int]:
 
 def past(driver: Driver, raw: bytes) -> None:
     """The client's bytes reach the provider without us."""
-    exchange = driver.simulator.begin(Call("POST", PATHS["anthropic"], HEADERS, {}, raw))
+    exchange = driver.simulator.begin(HttpRequest("POST", PATHS["anthropic"], HEADERS, {}, raw))
     exchange.first_token(driver.now)
     exchange.finish()
 
@@ -322,7 +322,7 @@ def test_what_went_past_us_has_read_what_we_had_written() -> None:
     driver.send(talk(0))
     driver.wait(20)
     raw = raw_of(talk(1, marks=(("last", "5m"),)))
-    exchange = driver.simulator.begin(Call("POST", PATHS["anthropic"], HEADERS, {}, raw))
+    exchange = driver.simulator.begin(HttpRequest("POST", PATHS["anthropic"], HEADERS, {}, raw))
     driver.engine.bypassed(driver.lane, driver.body(raw), now=driver.now)
     last, usage = driver.engine.ledger(driver.lane, now=driver.now).last, exchange.record.usage
     assert last is not None

@@ -27,7 +27,7 @@ from holdfast.core.gemini_contents import (
 )
 from holdfast.engine import gemini_content_calls as wire_contents
 from holdfast.records import Usage
-from holdfast.simulator import Call
+from holdfast.simulator import HttpRequest
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator, workspace
 from holdfast.wire import DIALECTS, Body
@@ -78,7 +78,7 @@ class Agent:
         self._reader = PromptReader()
 
     def send(self, method: str, path: str, query: Any = None, body: bytes = b"") -> tuple[int, bytes]:
-        answer = self.simulator.answer(Call(method, path, KEY, query or {}, body))
+        answer = self.simulator.answer(HttpRequest(method, path, KEY, query or {}, body))
         return answer.status, answer.body
 
     def decide(self, body: Body, lane: str = "lane", per_hour: float = 30) -> Decision:
@@ -241,7 +241,7 @@ class TestLifecycle:
         agent.turn(request(2, "other"), "other")
         agent.clock.advance(7_200)
         agent.decide(request(2, "other"), "other", per_hour=0)  # lets go what has run out
-        billed = agent.simulator.stored()[workspace(Call("POST", "/", KEY))]
+        billed = agent.simulator.stored()[workspace(HttpRequest("POST", "/", KEY))]
         assert billed > 0
         assert float(agent.storage) == pytest.approx(billed * float(RATES.storage_hour))
 
@@ -391,13 +391,13 @@ def test_requests_of_a_real_client(shape: shapes.Shape) -> None:
     offer = wire_contents.offers(body, prompt, Objects())[-1]
     assert offer.tokens >= model.floor
     call = wire_contents.call(Create(offer, 3600, "lane", model.ref, 1.0), body)
-    made = simulator.answer(Call(call.method, call.path, KEY, call.query, call.body))
+    made = simulator.answer(HttpRequest(call.method, call.path, KEY, call.query, call.body))
     answered = wire_contents.answered(made.status, made.body)
     assert answered is not None
     assert answered.tokens == offer.tokens
     raw = wire_contents.rewrite(body, Use(answered.name, offer.contents, answered.tokens))
     path = f"/v1beta/models/{name}:generateContent"
-    assert simulator.answer(Call("POST", path, KEY, {}, raw)).status == 200
+    assert simulator.answer(HttpRequest("POST", path, KEY, {}, raw)).status == 200
     used = simulator.journal.records()[-1].usage
     assert used is not None
     assert (used.read, used.prompt) == (answered.tokens, prompt.tokens)

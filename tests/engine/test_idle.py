@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import usage
 from holdfast.records.events import Bus
 from holdfast.records.events.calls import CachePing
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.store import open_store
 from holdfast.wire import DIALECTS, Body
 
@@ -56,7 +56,7 @@ class Caller:
         self.engine = EngineCore(self.settings, store=self.store, bus=self.bus, strict=True)
 
     def send(self, raw: bytes) -> Any:
-        answer = self.simulator.answer(Call("POST", "/v1/messages", HEADERS, {}, raw))
+        answer = self.simulator.answer(HttpRequest("POST", "/v1/messages", HEADERS, {}, raw))
         assert answer.status == 200, answer.body
         return self.simulator.journal.records()[-1].usage
 

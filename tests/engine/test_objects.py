@@ -18,7 +18,7 @@ from holdfast.core.planner import Verdict
 from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.engine.lane import SideCall
 from holdfast.records import usage
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.provider import workspace
 from holdfast.wire import DIALECTS, Body
 
@@ -56,11 +56,11 @@ class Caller:
         self.made.append(send.method)
         if self.fail:
             return 500, b"{}"
-        answer = self.simulator.answer(Call(send.method, send.path, KEY, send.query, send.body))
+        answer = self.simulator.answer(HttpRequest(send.method, send.path, KEY, send.query, send.body))
         return answer.status, answer.body
 
     def names(self) -> list[str]:
-        answer = self.simulator.answer(Call("GET", "/v1beta/cachedContents", KEY, {}, b""))
+        answer = self.simulator.answer(HttpRequest("GET", "/v1beta/cachedContents", KEY, {}, b""))
         return [each["name"] for each in json.loads(answer.body).get("cachedContents", [])]
 
     def turn(self, turns: int, lane: Lane = LANE) -> tuple[PreparedCall, Verdict]:
@@ -70,11 +70,13 @@ class Caller:
         prepared = self.engine.prepare(body, lane=lane, now=now)
         for call in prepared.before:
             self.engine.answered(prepared, call, *self.side(call), now=now)
-        answer = self.simulator.answer(Call("POST", f"/v1beta/models/{MODEL}:generateContent", KEY, {}, prepared.raw))
+        answer = self.simulator.answer(
+            HttpRequest("POST", f"/v1beta/models/{MODEL}:generateContent", KEY, {}, prepared.raw)
+        )
         if answer.status != 200:
             raw = self.engine.gone(prepared, answer.status, answer.body, now=now)
             assert raw is not None
-            answer = self.simulator.answer(Call("POST", f"/v1beta/models/{MODEL}:generateContent", KEY, {}, raw))
+            answer = self.simulator.answer(HttpRequest("POST", f"/v1beta/models/{MODEL}:generateContent", KEY, {}, raw))
         assert answer.status == 200, answer.body
         used = self.simulator.journal.records()[-1].usage
         assert used is not None
@@ -91,7 +93,7 @@ class Caller:
         """What the provider asks for storage so far."""
         assert RATES is not None
         assert RATES.storage_hour is not None
-        return Decimal(self.simulator.stored().get(workspace(Call("POST", "/", KEY)), 0.0)) * RATES.storage_hour
+        return Decimal(self.simulator.stored().get(workspace(HttpRequest("POST", "/", KEY)), 0.0)) * RATES.storage_hour
 
     def experience(self) -> Experience:
         return self.engine._state.tenant(LANE.tenant).experience
@@ -178,7 +180,7 @@ def test_every_stored_token_hour_is_charged_once(end: str) -> None:
         caller.clock.advance(100)
     else:
         for name in caller.names():
-            caller.simulator.answer(Call("DELETE", f"/v1beta/{name}", KEY, {}, b""))
+            caller.simulator.answer(HttpRequest("DELETE", f"/v1beta/{name}", KEY, {}, b""))
     told.append(caller.turn(10))
     assert told[-1][0].use is None
     assert told[-1][1].storage > 0
@@ -238,7 +240,7 @@ def test_an_object_the_provider_lost_is_replaced_by_the_original_request() -> No
     caller = Caller()
     caller.talk(1, 4)
     for name in caller.names():
-        caller.simulator.answer(Call("DELETE", f"/v1beta/{name}", KEY, {}, b""))
+        caller.simulator.answer(HttpRequest("DELETE", f"/v1beta/{name}", KEY, {}, b""))
     prepared, verdict = caller.turn(5)
     assert prepared.use is None
     assert prepared.raw == prepared.client.raw

@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.simulator import Call, Simulator
+from holdfast.simulator import HttpRequest, Simulator
 from holdfast.simulator.provider import Exchange
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
@@ -47,7 +47,7 @@ class Witness(Simulator):
         self.bodies: dict[str, bytes] = {}
         super().__init__(script=load_script(path))
 
-    def begin(self, call: Call) -> Exchange:
+    def begin(self, call: HttpRequest) -> Exchange:
         self.bodies[call.headers.get(NUMBER, "")] = call.body
         return super().begin(call)
 

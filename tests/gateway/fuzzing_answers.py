@@ -8,7 +8,7 @@ from random import Random
 
 from holdfast.records import usage
 from holdfast.simulator import replies
-from holdfast.simulator.messages import Envelope, Reply, Settings, Thought, ToolCall, Words
+from holdfast.simulator.messages import Envelope, Reply, ReplySettings, Thought, ToolCall, Words
 
 from .fuzzing_wire import Headers, Said
 
@@ -56,7 +56,7 @@ def _reply(random: Random, dialect: str, model: str, number: str, *, stream: boo
     reply = Reply(_PARTS if random.random() < 0.5 else _PARTS[1:2], "end", 20)
     sse = dialect != "gemini" or random.random() < 0.7
     envelope = Envelope(
-        f"resp_{number}", model or "m", 1_790_000_000, used, stream, {}, Settings(stream=stream, sse=sse)
+        f"resp_{number}", model or "m", 1_790_000_000, used, stream, {}, ReplySettings(stream=stream, sse=sse)
     )
     found = replies.answer(dialect, reply, envelope)
     return [found.body] if found.chunks is None else list(found.chunks)

@@ -19,7 +19,7 @@ from holdfast import report
 from holdfast.cli import bill, sessions, show
 from holdfast.cli.bill import sentences
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.script import Rule, Script, Step
+from holdfast.simulator.script import Script, ScriptRule, ScriptStep
 from holdfast.simulator.server import running as simulating
 from tests.cli.looking import piped, use
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client
@@ -29,7 +29,7 @@ from .gate import UPSTREAMS, connect, eventually, gated, hear, spoken
 
 LONG = "The loader reads every record of the file and checks each of its fields. " * 500
 WORDS = "This is what the loader does with every record of the file, told slowly and once more. " * 8
-SCRIPT = Script(name="words", rules=(Rule(Step(say=WORDS)),))
+SCRIPT = Script(name="words", rules=(ScriptRule(ScriptStep(say=WORDS)),))
 SAID = [{"role": "user", "content": "And then?"}]
 CALLS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "anthropic": (

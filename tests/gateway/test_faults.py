@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.script import CallStep, Rule, Script, Step
+from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep
 from holdfast.simulator.server import running as simulating
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client
 
@@ -21,7 +21,7 @@ from .gate import Gated, Heard, eventually, gated, hear, spoken
 pytestmark = pytest.mark.slow
 
 WORDS = "A reply of some length, so that it comes in several pieces and can be cut."
-SCRIPT = Script(name="words", rules=(Rule(Step(say=WORDS, calls=(CallStep("any"),))),))
+SCRIPT = Script(name="words", rules=(ScriptRule(ScriptStep(say=WORDS, calls=(CallStep("any"),))),))
 SAID = [{"role": "user", "content": "Read the file and say what is in it."}]
 TOOL = {"type": "object", "properties": {"path": {"type": "string"}}}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.simulator import Call, Simulator
+from holdfast.simulator import HttpRequest, Simulator
 from holdfast.simulator.provider import Exchange
 from holdfast.simulator.server import running as simulating
 from tests.simulator.served import Client
@@ -31,7 +31,7 @@ class Witness(Simulator):
         self.bodies: list[bytes] = []
         super().__init__()
 
-    def begin(self, call: Call) -> Exchange:
+    def begin(self, call: HttpRequest) -> Exchange:
         self.bodies.append(call.body)
         return super().begin(call)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast import report
 from holdfast.facts import price
-from holdfast.simulator import Call, VirtualClock
+from holdfast.simulator import HttpRequest, VirtualClock
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
 from tests.engine.driving import HEADERS
@@ -92,7 +92,7 @@ def test_no_more_is_shown_as_saved_than_was(
     control = Simulator(clock=clock)
 
     def direct(simulator: Simulator, turn: int, places: frozenset[str]) -> None:
-        call = Call("POST", "/v1/messages", HEADERS, {}, json.dumps(body(turn, places)).encode())
+        call = HttpRequest("POST", "/v1/messages", HEADERS, {}, json.dumps(body(turn, places)).encode())
         assert simulator.answer(call).status == 200
 
     def wait(seconds: float) -> None:

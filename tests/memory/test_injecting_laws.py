@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.engine.passage import Incoming, Passage
-from holdfast.simulator import Call
+from holdfast.simulator import HttpRequest
 from holdfast.wire import DIALECTS
 from tests import shapes
 from tests.engine.driving import HEADERS
@@ -99,9 +99,9 @@ def _members(memory: Memory) -> dict[str, Any]:
     return {name: getattr(memory, name) for name in memory.__struct_fields__}
 
 
-def _as_it_came(shape: shapes.Shape, raw: bytes) -> Call:
+def _as_it_came(shape: shapes.Shape, raw: bytes) -> HttpRequest:
     path, _, query = shape.path.partition("?")
-    return Call("POST", path, HEADERS, {"alt": "sse"} if "sse" in query else {}, raw)
+    return HttpRequest("POST", path, HEADERS, {"alt": "sse"} if "sse" in query else {}, raw)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.simulator import Call
+from holdfast.simulator import HttpRequest
 from tests.properties.sessions import PATHS, RENDER, Talk, words
 
 Kind = Literal["prepare", "first_token", "settle", "abandon", "restart"]
@@ -74,10 +74,10 @@ class Step(Struct, frozen=True, kw_only=True):
     markers: Markers = "none"
 
     @property
-    def request(self) -> Call:
+    def request(self) -> HttpRequest:
         """The call as the provider gets it when nothing stands in between."""
         headers = {"x-api-key": "w", "authorization": "Bearer w", "anthropic-version": "2023-06-01"}
-        return Call("POST", PATHS[self.dialect].format(model=self.model), headers, {}, self.body)
+        return HttpRequest("POST", PATHS[self.dialect].format(model=self.model), headers, {}, self.body)
 
 
 def timeline(

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.simulator import Call
+from holdfast.simulator import HttpRequest
 
 PATHS = {
     "anthropic": "/v1/messages",
@@ -41,9 +41,9 @@ class Sent(Struct, frozen=True):
     body: bytes
 
     @property
-    def call(self) -> Call:
+    def call(self) -> HttpRequest:
         headers = {"x-api-key": self.workspace, "authorization": f"Bearer {self.workspace}"}
-        return Call("POST", PATHS[self.dialect].format(model=self.model), headers, {}, self.body)
+        return HttpRequest("POST", PATHS[self.dialect].format(model=self.model), headers, {}, self.body)
 
 
 def words(random: Random, name: object, most: int = 120) -> str:

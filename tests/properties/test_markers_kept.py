@@ -15,7 +15,7 @@ import pytest
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import EngineCore, Lane
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 
 pytestmark = pytest.mark.slow
@@ -67,13 +67,13 @@ def test_what_was_accepted_is_accepted(strategy: Any, how: Any) -> None:
             said.append({"role": "user", "content": [{"type": "text", "text": text}]})
             whole = request(random, said)
             raw = json.dumps(whole).encode()
-            fine = Simulator(clock=clock).answer(Call("POST", "/v1/messages", HEADERS, {}, raw)).status == 200
+            fine = Simulator(clock=clock).answer(HttpRequest("POST", "/v1/messages", HEADERS, {}, raw)).status == 200
             body = engine.parse(ANTHROPIC, raw)
             assert isinstance(body, Body)
             last = f"system[{len(whole['system']) - 1}]"
             pinned = {last: "1h"} if random.random() < 0.4 else None
             prepared = engine.prepare(body, lane=LANE, now=clock.now(), pinned=pinned)
-            exchange = simulator.begin(Call("POST", "/v1/messages", HEADERS, {}, prepared.raw))
+            exchange = simulator.begin(HttpRequest("POST", "/v1/messages", HEADERS, {}, prepared.raw))
             if strategy == "passthrough":
                 assert prepared.raw is raw
             if fine:

@@ -14,7 +14,7 @@ from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.pytest_plugin.bodies import recorded
 from holdfast.pytest_plugin.check import check
 from holdfast.pytest_plugin.worth import Rate, rate_of, yearly
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 
 from .sessions import MANUAL, turn
 
@@ -35,7 +35,7 @@ def billed(requests: list[dict[str, Any]]) -> Decimal:
     clock, total = VirtualClock(), Decimal(0)
     simulator = Simulator(clock=clock)
     for request in requests:
-        exchange = simulator.bill(Call("POST", "/v1/messages", body=msgspec.json.encode(request)))
+        exchange = simulator.bill(HttpRequest("POST", "/v1/messages", body=msgspec.json.encode(request)))
         exchange.first_token()
         exchange.finish()
         clock.advance(10)

@@ -13,7 +13,7 @@ from holdfast.core.planner import Verdict
 from holdfast.engine import Lane, PreparedCall
 from holdfast.records import Usage, usage
 from holdfast.records.events.sessions import GatewayPreflight
-from holdfast.simulator import Call
+from holdfast.simulator import HttpRequest
 from tests.engine.driving import HEADERS, HOST, START, Driver, talk
 from tests.properties.sessions import Talk
 
@@ -69,7 +69,7 @@ class Work(Driver):
         for _ in range(200):
             self.wait(5)
             for due in self.engine.pings([lane], now=self.now):
-                answer = self.simulator.answer(Call("POST", "/v1/messages", HEADERS, {}, due.raw))
+                answer = self.simulator.answer(HttpRequest("POST", "/v1/messages", HEADERS, {}, due.raw))
                 assert answer.status == 200, answer.body
                 used = self.simulator.journal.records()[-1].usage
                 assert used is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.records import Usage, usage
 from holdfast.simulator import replies
-from holdfast.simulator.messages import Call, Envelope, Part, Reply, Settings, Thought, ToolCall, Words
+from holdfast.simulator.messages import Envelope, HttpRequest, Part, Reply, ReplySettings, Thought, ToolCall, Words
 from holdfast.simulator.model import respond, settings, tokens_of
 from holdfast.simulator.script import Script
 from holdfast.wire import Body, dialect_of
@@ -67,7 +67,7 @@ def any_usage(draw: st.DrawFn, dialect: str) -> Usage:
     return usage(input=draw(counts), read=draw(counts), writes=writes, output=draw(counts))
 
 
-def scripted(script: Script, seen: list[Settings] | None = None) -> httpx2.MockTransport:
+def scripted(script: Script, seen: list[ReplySettings] | None = None) -> httpx2.MockTransport:
     """A transport for the SDKs' clients: what they send is answered by the scripted model, without any server."""
 
     def handle(request: httpx2.Request) -> httpx2.Response:
@@ -77,7 +77,7 @@ def scripted(script: Script, seen: list[Settings] | None = None) -> httpx2.MockT
         dialect, model = found
         body = dialect.parse(request.read(), model=model)
         assert isinstance(body, Body)
-        asked = settings(dialect.name, body, Call("POST", path, query=query))
+        asked = settings(dialect.name, body, HttpRequest("POST", path, query=query))
         if seen is not None:
             seen.append(asked)
         reply = respond(script, dialect.decode(body), asked)

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.simulator import checks
-from holdfast.simulator.messages import Call
+from holdfast.simulator.messages import HttpRequest
 from holdfast.wire import DIALECTS, WireError
 
 HEADERS = {"x-api-key": "sk-ant-dummy", "anthropic-version": "2023-06-01"}
@@ -44,7 +44,7 @@ def check(
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     parsed = DIALECTS["anthropic"].parse(raw)
     model = facts.model(f"anthropic:{getattr(parsed, 'model', '') or 'none'}")
-    call = Call("POST", path, HEADERS if headers is None else headers, body=raw)
+    call = HttpRequest("POST", path, HEADERS if headers is None else headers, body=raw)
     return checks.check("anthropic", parsed, model, call, **options)
 
 
@@ -340,7 +340,7 @@ class TestConversation:
 class TestErrorForm:
     def test_body_and_header_name_the_request(self) -> None:
         error = WireError(400, "invalid_request_error", "no")
-        answer = checks.error_answer("anthropic", error, Call("POST", "/v1/messages"), "req_1")
+        answer = checks.error_answer("anthropic", error, HttpRequest("POST", "/v1/messages"), "req_1")
         assert json.loads(answer.body) == {
             "type": "error",
             "error": {"type": "invalid_request_error", "message": "no"},

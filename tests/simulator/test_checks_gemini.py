@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.simulator import checks
-from holdfast.simulator.messages import Call
+from holdfast.simulator.messages import HttpRequest
 from holdfast.wire import DIALECTS, WireError
 
 MODEL = "gemini-2.5-flash"
@@ -33,7 +33,7 @@ def check(
 ) -> WireError | None:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     path = f"/v1beta/models/{model}:{method}"
-    call = Call("POST", path, HEADERS if headers is None else headers, query or {}, raw)
+    call = HttpRequest("POST", path, HEADERS if headers is None else headers, query or {}, raw)
     return checks.check("gemini", DIALECTS["gemini"].parse(raw, model=model), None, call, **options)
 
 
@@ -121,6 +121,6 @@ class TestErrorForm:
 
     @pytest.mark.parametrize(("query", "wrapped"), [({}, True), ({"alt": "sse"}, False)])
     def test_a_stream_that_is_an_array_fails_as_one(self, query: dict[str, str], wrapped: bool) -> None:
-        call = Call("POST", f"/v1beta/models/{MODEL}:streamGenerateContent", query=query)
+        call = HttpRequest("POST", f"/v1beta/models/{MODEL}:streamGenerateContent", query=query)
         body = json.loads(checks.error_answer("gemini", self.ERROR, call).body)
         assert isinstance(body, list) == wrapped

@@ -10,7 +10,7 @@ import pytest
 from holdfast import facts
 from holdfast.simulator import checks
 from holdfast.simulator.checks import Refusal
-from holdfast.simulator.messages import Call
+from holdfast.simulator.messages import HttpRequest
 from holdfast.wire import DIALECTS, WireError
 
 HEADERS = {"authorization": "Bearer sk-dummy"}
@@ -25,7 +25,7 @@ def check(dialect: str, body: dict[str, Any] | bytes, headers: dict[str, str] | 
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     parsed = DIALECTS[dialect].parse(raw)
     model = facts.model(f"openai:{getattr(parsed, 'model', '') or 'none'}")
-    call = Call("POST", "/v1/chat/completions", HEADERS if headers is None else headers, body=raw)
+    call = HttpRequest("POST", "/v1/chat/completions", HEADERS if headers is None else headers, body=raw)
     return checks.check(dialect, parsed, model, call, **options)
 
 
@@ -200,7 +200,7 @@ class TestCalls:
 
 class TestErrorForm:
     def test_all_four_members_are_there(self) -> None:
-        answer = checks.error_answer("openai_chat", refusal("no", "model", "bad"), Call("POST", "/x"), "req_1")
+        answer = checks.error_answer("openai_chat", refusal("no", "model", "bad"), HttpRequest("POST", "/x"), "req_1")
         assert json.loads(answer.body) == {
             "error": {"message": "no", "type": "invalid_request_error", "param": "model", "code": "bad"}
         }

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.simulator import checks
-from holdfast.simulator.messages import Call
+from holdfast.simulator.messages import HttpRequest
 from holdfast.wire import DIALECTS, Body, dialect_of
 from tests import shapes
 
@@ -26,7 +26,7 @@ def test_a_recorded_request_passes(shape: shapes.Shape) -> None:
     assert isinstance(body, Body)
     headers = {name.lower(): value for name, value in shape.headers}
     headers |= {"x-api-key": "dummy", "x-goog-api-key": "dummy", "authorization": "Bearer dummy"}  # not recorded
-    call = Call("POST", path, headers, dict(part.split("=", 1) for part in query.split("&") if part), shape.body)
+    call = HttpRequest("POST", path, headers, dict(part.split("=", 1) for part in query.split("&") if part), shape.body)
     known = facts.model(f"{_PROVIDERS.get(dialect.name, 'openai')}:{body.model}")
     assert checks.check(dialect.name, body, known, call) is None
 
@@ -44,7 +44,7 @@ def test_a_recorded_request_passes(shape: shapes.Shape) -> None:
     ],
 )
 def test_a_path_nobody_serves(headers: dict[str, str], path: str, query: dict[str, str], provider: str) -> None:
-    call = Call("GET", path, headers, query)
+    call = HttpRequest("GET", path, headers, query)
     assert checks.provider_of(call) == provider
     answer = checks.not_found(call, "req_1")
     assert answer.status == 404

@@ -13,7 +13,7 @@ from holdfast.simulator import Script, Simulator, VirtualClock
 from holdfast.simulator.faults import Fault, Options, Place
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.messages import Words
-from holdfast.simulator.script.rules import Step
+from holdfast.simulator.script.rules import ScriptStep
 from holdfast.wire import DIALECTS
 from holdfast.wire.answers import Unreachable
 
@@ -66,7 +66,7 @@ def test_the_second_request_reads_what_the_first_one_wrote() -> None:
 
 def test_a_virtual_clock_moves_by_what_the_reply_takes() -> None:
     clock = VirtualClock(1000.0)
-    script = Script(name="slow", turns=(Step(say="Hello there.", first_token=2.0, per_token=0.5),))
+    script = Script(name="slow", turns=(ScriptStep(say="Hello there.", first_token=2.0, per_token=0.5),))
     here = Simulator(script=script, clock=clock)
     assert run(read(Simulated(here), outgoing("anthropic"))).whole
     record = here.journal.records()[0]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.simulator.clock import VirtualClock
-from holdfast.simulator.messages import Call
+from holdfast.simulator.messages import HttpRequest
 from holdfast.simulator.provider import Simulator
 
 MODEL = "gemini-2.5-flash"
@@ -36,7 +36,7 @@ class Api:
     def send(self, method: str, path: str, body: Any = None, *, key: str = "one", query: Any = None) -> tuple[int, Any]:
         raw = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"x-goog-api-key": key} if key else {}
-        answer = self.simulator.answer(Call(method, f"/v1beta/{path}", headers, query or {}, raw))
+        answer = self.simulator.answer(HttpRequest(method, f"/v1beta/{path}", headers, query or {}, raw))
         return answer.status, json.loads(answer.body)
 
     def create(self, **members: Any) -> tuple[int, Any]:

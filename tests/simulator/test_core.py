@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.caches.noise import Noise
 from holdfast.errors import HoldfastError
-from holdfast.simulator import Call, Simulator, VirtualClock, load_script
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock, load_script
 from holdfast.simulator.faults import Fault, Options
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 700  # some 7,000 tokens
@@ -26,10 +26,10 @@ def simulator(clock: VirtualClock) -> Simulator:
     return Simulator(clock=clock)
 
 
-def call(path: str, body: Any, *, key: str = "k", **headers: str) -> Call:
+def call(path: str, body: Any, *, key: str = "k", **headers: str) -> HttpRequest:
     named = {"x-api-key": key, "anthropic-version": "2023-06-01", "authorization": f"Bearer {key}"}
     named |= {"x-goog-api-key": key, **{name.replace("_", "-"): value for name, value in headers.items()}}
-    return Call("POST", path, named, {}, json.dumps(body).encode())
+    return HttpRequest("POST", path, named, {}, json.dumps(body).encode())
 
 
 def claude(messages: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
@@ -440,7 +440,7 @@ class TestWhatGoesWrong:
 
     def test_a_body_that_is_no_json(self, simulator):
         headers = dict(call("/", {}).headers)
-        assert simulator.answer(Call("POST", "/v1/messages", headers, {}, b"{")).status == 400
+        assert simulator.answer(HttpRequest("POST", "/v1/messages", headers, {}, b"{")).status == 400
 
 
 class TestBilling:
@@ -461,7 +461,7 @@ class TestBilling:
     @pytest.mark.parametrize(("path", "body"), [("/v1/models", b"{}"), ("/v1/messages", b"{")])
     def test_what_cannot_be_billed_is_an_error(self, simulator, path, body):
         with pytest.raises(HoldfastError, match="billed"):
-            simulator.bill(Call("POST", path, {}, {}, body))
+            simulator.bill(HttpRequest("POST", path, {}, {}, body))
 
 
 class TestNoise:

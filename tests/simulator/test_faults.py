@@ -10,15 +10,15 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.records import usage
 from holdfast.simulator import steps
-from holdfast.simulator.faults import Fault, Faults, Match, Options, read_faults
-from holdfast.simulator.messages import Answer, Call
+from holdfast.simulator.faults import Fault, FaultMatch, Faults, Options, read_faults
+from holdfast.simulator.messages import HttpRequest, HttpResponse
 from holdfast.simulator.steps import Abort, Began, End, Send, Start, Step, Wait, plan
 from holdfast.wire import DIALECTS
 
-CALL = Call("POST", "/v1/messages", {"x-session-id": "one"})
-PLAIN = Answer(200, (("content-type", "application/json"),), b'{"id":"msg_1"}')
+CALL = HttpRequest("POST", "/v1/messages", {"x-session-id": "one"})
+PLAIN = HttpResponse(200, (("content-type", "application/json"),), b'{"id":"msg_1"}')
 EVENTS = (b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n", b"data: 4\n\n")
-STREAM = Answer(200, (("content-type", "text/event-stream"),), chunks=EVENTS)
+STREAM = HttpResponse(200, (("content-type", "text/event-stream"),), chunks=EVENTS)
 DIALECT_NAMES = ["anthropic", "openai_chat", "openai_responses", "gemini"]
 
 
@@ -69,16 +69,16 @@ class TestQueue:
     @pytest.mark.parametrize(
         ("match", "fits"),
         [
-            (Match(path="/messages"), True),
-            (Match(path="/responses"), False),
-            (Match(model="claude-opus"), True),
-            (Match(model="gpt"), False),
-            (Match(header={"X-Session-Id": "one"}), True),
-            (Match(header={"x-session-id": "two"}), False),
-            (Match(path="/messages", model="gpt"), False),
+            (FaultMatch(path="/messages"), True),
+            (FaultMatch(path="/responses"), False),
+            (FaultMatch(model="claude-opus"), True),
+            (FaultMatch(model="gpt"), False),
+            (FaultMatch(header={"X-Session-Id": "one"}), True),
+            (FaultMatch(header={"x-session-id": "two"}), False),
+            (FaultMatch(path="/messages", model="gpt"), False),
         ],
     )
-    def test_match(self, match: Match, fits: bool) -> None:
+    def test_match(self, match: FaultMatch, fits: bool) -> None:
         faults = Faults()
         faults.add(Fault("cut", match=match))
         assert (faults.take(CALL, "claude-opus-5") is not None) == fits
@@ -233,7 +233,7 @@ class TestSending:
     @pytest.mark.parametrize(("at", "index"), [("early", 0), ("mid", 2), ("before_last", 2)])
     def test_malformed_event(self, at: str, index: int) -> None:
         event = b'event: delta\ndata: {"type":"delta","text":"hello"}\n\n'
-        steps = plan(Answer(200, chunks=(event,) * 4), fault("malformed", at=at))
+        steps = plan(HttpResponse(200, chunks=(event,) * 4), fault("malformed", at=at))
         pieces = [step.data for step in steps if isinstance(step, Send)]
         assert [piece == event for piece in pieces].index(False) == index
         broken = pieces[index]
@@ -262,18 +262,18 @@ class TestSending:
     def test_a_character_is_not_cut_in_half(self) -> None:
         for length in range(8):
             chunk = b"data: " + json.dumps({"text": "x" * length + "日本" * 9}, ensure_ascii=False).encode() + b"\n\n"
-            steps = plan(Answer(200, chunks=(chunk,)), fault("malformed", at="early"))
+            steps = plan(HttpResponse(200, chunks=(chunk,)), fault("malformed", at="early"))
             assert sent(steps).decode().startswith('data: {"text": "')
 
     def test_a_long_answer_drips_in_larger_drops(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(steps, "MOST_DROPS", 100)
-        long = Answer(200, body=b"x" * 5_000)
+        long = HttpResponse(200, body=b"x" * 5_000)
         pieces = [step.data for step in plan(long, fault("drip")) if isinstance(step, Send)]
         assert (len(pieces), b"".join(pieces)) == (100, long.body)
 
     def test_an_error_in_gemini_array(self) -> None:
         chunks = (b'[{"candidates":[]}', b',{"candidates":[]}', b"]")
-        steps = plan(Answer(200, chunks=chunks), fault("sse_error"), dialect="gemini")
+        steps = plan(HttpResponse(200, chunks=chunks), fault("sse_error"), dialect="gemini")
         assert json.loads(sent(steps))[1]["error"]["code"] == 503
 
     def test_an_error_event_without_a_stream_is_an_error(self) -> None:
@@ -283,15 +283,15 @@ class TestSending:
         assert Began() not in steps
 
     def test_an_answer_that_is_refused_anyway_is_left_alone(self) -> None:
-        refused = Answer(400, (), b'{"type":"error"}')
+        refused = HttpResponse(400, (), b'{"type":"error"}')
         assert plan(refused, fault("cut")) == [Start(400, (), 16), Send(refused.body), End()]
 
     def test_one_event_is_split_by_bytes(self) -> None:
-        steps = plan(Answer(200, chunks=(b"data: 12\n\n",)), fault("cut"))
+        steps = plan(HttpResponse(200, chunks=(b"data: 12\n\n",)), fault("cut"))
         assert sent(steps) == b"data:"
 
     def test_an_empty_answer(self) -> None:
-        assert plan(Answer(200), fault("cut"))[-1] == Abort()
+        assert plan(HttpResponse(200), fault("cut"))[-1] == Abort()
 
 
 class TestWrongUsage:

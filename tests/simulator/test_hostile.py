@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.simulator import Answer, Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, HttpResponse, Simulator, VirtualClock
 from holdfast.simulator import journal as simulator_journal
 from holdfast.simulator import provider as simulator_core
 from holdfast.simulator.journal import Recent
-from holdfast.simulator.script import ECHO, CallStep, Rule, Script, Step
+from holdfast.simulator.script import ECHO, CallStep, Script, ScriptRule, ScriptStep
 from holdfast.simulator.script.schema_inputs import MOST_VALUES, fit
 from tests.shapes import load
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, message
@@ -25,16 +25,16 @@ HALF = "\ud800"
 """Half of a surrogate pair: valid in JSON as an escape, impossible in UTF-8."""
 
 GENERATE = "/v1beta/models/gemini-3-pro:generateContent"
-CALLING = Script(name="calls", rules=(Rule(Step(say="{last}", think="Hm.", calls=(CallStep("any"),))),))
+CALLING = Script(name="calls", rules=(ScriptRule(ScriptStep(say="{last}", think="Hm.", calls=(CallStep("any"),))),))
 
 
 def simulator(script: Script = ECHO) -> Simulator:
     return Simulator(clock=VirtualClock(), script=script)
 
 
-def send(to: Simulator, path: str, body: Any, *, method: str = "POST", **query: str) -> Answer:
+def send(to: Simulator, path: str, body: Any, *, method: str = "POST", **query: str) -> HttpResponse:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = to.answer(Call(method, path, KEYS, query, raw))
+    answer = to.answer(HttpRequest(method, path, KEYS, query, raw))
     if answer.chunks is None:
         json.loads(answer.body)
     return answer

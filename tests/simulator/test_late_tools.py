@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.simulator import Call, Simulator, VirtualClock, load_script
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock, load_script
 
 LONG = "The quick brown fox jumps over the lazy dog. " * 700
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -21,9 +21,9 @@ MAIL = {
 LATE = MAIL | {"defer_loading": True}
 
 
-def call(path: str, body: dict[str, Any]) -> Call:
+def call(path: str, body: dict[str, Any]) -> HttpRequest:
     headers = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization": "Bearer k"}
-    return Call("POST", path, headers, {}, json.dumps(body).encode())
+    return HttpRequest("POST", path, headers, {}, json.dumps(body).encode())
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from openai.types import Model
 
 from holdfast import facts
 from holdfast.simulator import models_list
-from holdfast.simulator.messages import Answer, Call
+from holdfast.simulator.messages import HttpRequest, HttpResponse
 
 VERSION = {"anthropic-version": "2023-06-01"}
 
 
 def get(path: str, headers: dict[str, str] | None = None, **query: str) -> tuple[int, dict]:
-    answer = models_list.answer(Call("GET", path, headers or {}, query))
-    assert isinstance(answer, Answer)
+    answer = models_list.answer(HttpRequest("GET", path, headers or {}, query))
+    assert isinstance(answer, HttpResponse)
     return answer.status, json.loads(answer.body)
 
 
@@ -98,4 +98,4 @@ def test_a_model_nobody_knows_is_not_found(path: str, headers: dict[str, str], m
     [("POST", "/v1/models"), ("GET", "/v1/modelsx"), ("GET", "/v2/models"), ("GET", "/v1/messages")],
 )
 def test_other_calls_are_none_of_its_business(method: str, path: str) -> None:
-    assert models_list.answer(Call(method, path)) is None
+    assert models_list.answer(HttpRequest(method, path)) is None

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import pytest
 
 from holdfast.records import Usage
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from tests.shapes import Shape, load
 
 CLIENT = "claude-code-2.1.325"
@@ -20,7 +20,7 @@ CLIENT = "claude-code-2.1.325"
 
 def bill(simulator: Simulator, shape: Shape, key: str = "k") -> Usage:
     headers = {name.lower(): value for name, value in shape.headers} | {"x-api-key": key}
-    exchange = simulator.bill(Call("POST", shape.path.partition("?")[0], headers, {}, shape.body or b""))
+    exchange = simulator.bill(HttpRequest("POST", shape.path.partition("?")[0], headers, {}, shape.body or b""))
     exchange.finish()
     assert exchange.record.usage is not None
     return exchange.record.usage

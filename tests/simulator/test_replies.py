@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.records import Text, Thinking, ToolUse
 from holdfast.simulator import replies
-from holdfast.simulator.messages import Envelope, Reply, Settings, Thought, ToolCall, Words
+from holdfast.simulator.messages import Envelope, Reply, ReplySettings, Thought, ToolCall, Words
 from holdfast.simulator.replies import RENDERERS, gemini
 from holdfast.wire import DIALECTS, Tap
 
@@ -138,7 +138,7 @@ def test_an_answer_is_whole_or_streamed_as_its_envelope_says(dialect: str) -> No
 
 def test_gemini_without_sse_streams_one_array() -> None:
     reply = reply_of(*FULL)
-    envelope = envelope_of("gemini", reply, stream=True, settings=Settings(sse=False))
+    envelope = envelope_of("gemini", reply, stream=True, settings=ReplySettings(sse=False))
     answer = replies.answer("gemini", reply, envelope)
     assert dict(answer.headers)["content-type"] == "application/json"
     assert answer.chunks is not None

@@ -10,9 +10,9 @@ import pytest
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from holdfast.simulator.messages import Settings, Words
+from holdfast.simulator.messages import ReplySettings, Words
 from holdfast.simulator.replies import anthropic as rendering
-from holdfast.simulator.script import CallStep, Rule, Script, Step, When
+from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 
 from .replying import CALL, FULL, TEXT, envelope_of, reply_of, scripted
 
@@ -80,7 +80,7 @@ def test_the_start_tells_the_input_and_the_delta_the_output() -> None:
 
 def test_thoughts_that_are_not_shown_keep_their_signature() -> None:
     reply = reply_of(*FULL)
-    hidden = envelope_of("anthropic", reply, settings=Settings(show_thoughts=False))
+    hidden = envelope_of("anthropic", reply, settings=ReplySettings(show_thoughts=False))
     shown = json.loads(rendering.body(reply, envelope_of("anthropic", reply)))["content"][0]
     block = json.loads(rendering.body(reply, hidden))["content"][0]
     assert (block["thinking"], block["signature"]) == ("", shown["signature"])
@@ -90,9 +90,11 @@ def test_thoughts_that_are_not_shown_keep_their_signature() -> None:
 SCRIPT = Script(
     name="script.yaml",
     rules=(
-        Rule(Step(say="It is {tool_result}."), When(tool_result="get_weather")),
-        Rule(
-            Step(think="The city?", say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"})))
+        ScriptRule(ScriptStep(say="It is {tool_result}."), When(tool_result="get_weather")),
+        ScriptRule(
+            ScriptStep(
+                think="The city?", say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"}))
+            )
         ),
     ),
 )

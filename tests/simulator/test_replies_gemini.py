@@ -9,9 +9,9 @@ import pytest
 from google import genai
 from google.genai import types
 
-from holdfast.simulator.messages import Settings, Thought, Words
+from holdfast.simulator.messages import ReplySettings, Thought, Words
 from holdfast.simulator.replies import gemini as rendering
-from holdfast.simulator.script import CallStep, Rule, Script, Step, When
+from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 
 from .replying import CALL, FULL, TEXT, envelope_of, reply_of, scripted
 
@@ -61,7 +61,7 @@ def test_silence_has_no_parts() -> None:
 
 
 def test_thoughts_that_are_not_shown_are_still_counted() -> None:
-    hidden = content(Thought("hm hm"), Words("x"), settings=Settings(show_thoughts=False))
+    hidden = content(Thought("hm hm"), Words("x"), settings=ReplySettings(show_thoughts=False))
     assert [part.text for part in hidden.candidates[0].content.parts] == ["x"]
     assert hidden.usage_metadata.thoughts_token_count == 2
 
@@ -79,9 +79,11 @@ def test_chunks_bring_texts_in_pieces_and_calls_whole() -> None:
 SCRIPT = Script(
     name="script.yaml",
     rules=(
-        Rule(Step(say="It is {tool_result}."), When(tool_result="get_weather")),
-        Rule(
-            Step(think="The city?", say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"})))
+        ScriptRule(ScriptStep(say="It is {tool_result}."), When(tool_result="get_weather")),
+        ScriptRule(
+            ScriptStep(
+                think="The city?", say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"}))
+            )
         ),
     ),
 )

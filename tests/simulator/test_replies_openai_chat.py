@@ -10,9 +10,9 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from holdfast.records import usage
-from holdfast.simulator.messages import Settings, Thought, Words
+from holdfast.simulator.messages import ReplySettings, Thought, Words
 from holdfast.simulator.replies import openai_chat as rendering
-from holdfast.simulator.script import CallStep, Rule, Script, Step, When
+from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 
 from .replying import CALL, FULL, TEXT, envelope_of, reply_of, scripted
 
@@ -69,7 +69,7 @@ def test_calls_alone_have_no_content_and_silence_is_empty() -> None:
 def test_thoughts_are_counted_and_shown_by_deepseek_only() -> None:
     assert not hasattr(completion(*FULL).choices[0].message, "reasoning_content")
     assert not hasattr(
-        completion(*FULL, model="deepseek-reasoner", settings=Settings(show_thoughts=False)).choices[0].message,
+        completion(*FULL, model="deepseek-reasoner", settings=ReplySettings(show_thoughts=False)).choices[0].message,
         "reasoning_content",
     )
     used = usage(input=50, read=64, output=9)
@@ -86,7 +86,7 @@ def test_usage_is_streamed_when_it_is_asked_for() -> None:
     asked = chunks(*FULL)
     assert [chunk.usage for chunk in asked[:-1]] == [None] * (len(asked) - 1)
     assert (asked[-1].choices, asked[-1].usage.prompt_tokens) == ([], 1307)
-    silent = chunks(*FULL, settings=Settings(include_usage=False))
+    silent = chunks(*FULL, settings=ReplySettings(include_usage=False))
     assert all(chunk.usage is None and chunk.choices for chunk in silent)
     assert silent[-1].choices[0].finish_reason == "tool_calls"
 
@@ -104,8 +104,8 @@ def test_deltas_come_in_order() -> None:
 SCRIPT = Script(
     name="script.yaml",
     rules=(
-        Rule(Step(say="It is {tool_result}."), When(tool_result="get_weather")),
-        Rule(Step(say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"})))),
+        ScriptRule(ScriptStep(say="It is {tool_result}."), When(tool_result="get_weather")),
+        ScriptRule(ScriptStep(say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"})))),
     ),
 )
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -11,9 +11,9 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from holdfast.records import usage
-from holdfast.simulator.messages import Settings, Thought, Words
+from holdfast.simulator.messages import ReplySettings, Thought, Words
 from holdfast.simulator.replies import openai_responses as rendering
-from holdfast.simulator.script import CallStep, Rule, Script, Step, When
+from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 
 from .replying import CALL, FULL, TEXT, envelope_of, reply_of, scripted
 
@@ -58,7 +58,7 @@ def test_models_that_write_for_free_report_no_writes() -> None:
 
 
 def test_a_limit_makes_it_incomplete() -> None:
-    found = response(Words("x"), stop="limit", settings=Settings(limit=1))
+    found = response(Words("x"), stop="limit", settings=ReplySettings(limit=1))
     assert (found.status, found.incomplete_details.reason, found.max_output_tokens) == (
         "incomplete",
         "max_output_tokens",
@@ -78,9 +78,9 @@ def test_a_refusal_is_a_part_of_its_own() -> None:
 
 
 def test_thoughts_are_summed_up_or_sealed_as_asked() -> None:
-    plain = response(*FULL, settings=Settings(show_thoughts=False)).output[0]
+    plain = response(*FULL, settings=ReplySettings(show_thoughts=False)).output[0]
     assert (plain.summary, plain.encrypted_content) == ([], None)
-    sealed = response(*FULL, settings=Settings(show_thoughts=False, encrypted_thoughts=True)).output[0]
+    sealed = response(*FULL, settings=ReplySettings(show_thoughts=False, encrypted_thoughts=True)).output[0]
     assert (sealed.summary, bool(sealed.encrypted_content)) == ([], True)
 
 
@@ -101,9 +101,11 @@ def test_events_are_numbered_and_tell_every_item_whole() -> None:
 SCRIPT = Script(
     name="script.yaml",
     rules=(
-        Rule(Step(say="It is {tool_result}."), When(tool_result="get_weather")),
-        Rule(
-            Step(think="The city?", say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"})))
+        ScriptRule(ScriptStep(say="It is {tool_result}."), When(tool_result="get_weather")),
+        ScriptRule(
+            ScriptStep(
+                think="The city?", say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"}))
+            )
         ),
     ),
 )

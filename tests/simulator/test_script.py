@@ -12,9 +12,9 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Image, Message, Opaque, Text, ToolDefinition, ToolResult
-from holdfast.simulator.messages import Reply, Settings, Thought, ToolCall, Words
+from holdfast.simulator.messages import Reply, ReplySettings, Thought, ToolCall, Words
 from holdfast.simulator.model import respond
-from holdfast.simulator.script import ECHO, Rule, Script, Step, When, load_script
+from holdfast.simulator.script import ECHO, Script, ScriptRule, ScriptStep, When, load_script
 from holdfast.simulator.script.schema_inputs import fit
 from tests.shapes import load as recorded
 
@@ -502,7 +502,7 @@ def test_a_python_script_sees_the_canonical_request(script) -> None:
         """,
         "script.py",
     )
-    thinking = Settings(thinking=True)
+    thinking = ReplySettings(thinking=True)
     first = respond(answers, asks("a", tools=TOOLS), thinking)
     assert [type(part) for part in first.parts] == [Thought, Words, ToolCall]
     assert (text_of(first), first.first_token_delay) == ("turn 1", 1.0)
@@ -611,7 +611,7 @@ def test_documented_scripts_answer(script, kind: str, text: str) -> None:
     documented = script(text, "script.py" if kind == "python" else "script.yaml")
     for word in ("weather", "compare", "hello", "explain", "else"):
         request = asks(word, tools=TOOLS)
-        reply = respond(documented, request, Settings(thinking=True))
+        reply = respond(documented, request, ReplySettings(thinking=True))
         assert reply.parts
         made = calls_of(reply)
         if made:
@@ -620,5 +620,5 @@ def test_documented_scripts_answer(script, kind: str, text: str) -> None:
 
 
 def test_the_documentation_shows_every_key() -> None:
-    for key in (*Step.__struct_fields__, *When.__struct_fields__, *Rule.__struct_fields__):
+    for key in (*ScriptStep.__struct_fields__, *When.__struct_fields__, *ScriptRule.__struct_fields__):
         assert key in ("calls", "line", "step") or f"`{key}`" in PAGE

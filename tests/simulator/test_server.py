@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.script import CallStep, Rule, Script, Step, When
+from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 from holdfast.simulator.server import running
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client, marked, message
 
@@ -23,12 +23,14 @@ WORDS = "A reply of some length, so that it comes in several pieces and can be c
 def says(**when: Any) -> Script:
     """A model that answers each word in its own way."""
     ways = {
-        "text": Step(say=WORDS),
-        "tool": Step(say=WORDS, calls=(CallStep("any"), CallStep("any"))),
-        "think": Step(think=WORDS, say=WORDS),
-        "nothing": Step(say=""),
+        "text": ScriptStep(say=WORDS),
+        "tool": ScriptStep(say=WORDS, calls=(CallStep("any"), CallStep("any"))),
+        "think": ScriptStep(think=WORDS, say=WORDS),
+        "nothing": ScriptStep(say=""),
     }
-    return Script(name="ways", rules=tuple(Rule(step, When(contains=word)) for word, step in ways.items()), **when)
+    return Script(
+        name="ways", rules=tuple(ScriptRule(step, When(contains=word)) for word, step in ways.items()), **when
+    )
 
 
 @pytest.fixture(scope="module")

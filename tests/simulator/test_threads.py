@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.simulator.clock import VirtualClock
-from holdfast.simulator.messages import Call
+from holdfast.simulator.messages import HttpRequest
 from holdfast.simulator.provider import Simulator
 from tests.simulator.served import ANTHROPIC, LONG
 
@@ -21,7 +21,7 @@ RESULT = [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t
 def ask(simulator: Simulator, words: Any, headers: dict[str, str] = ANTHROPIC, **members: Any) -> tuple[int, Any]:
     messages = words if isinstance(words, list) else [{"role": "user", "content": words}]
     body = {"model": "claude-opus-4-6", "max_tokens": 100, "messages": messages} | members
-    answer = simulator.answer(Call("POST", "/v1/messages", headers, {}, json.dumps(body).encode()))
+    answer = simulator.answer(HttpRequest("POST", "/v1/messages", headers, {}, json.dumps(body).encode()))
     return answer.status, json.loads(answer.body)
 
 
@@ -65,7 +65,7 @@ def test_markers_count_for_the_request_that_sends_them(simulator: Simulator) -> 
 
 def test_a_stream_is_continued_like_any_answer(simulator: Simulator) -> None:
     body = {"model": "claude-opus-4-6", "max_tokens": 100, "messages": marked("Hi."), "thread": CREATE, "stream": True}
-    assert simulator.answer(Call("POST", "/v1/messages", ANTHROPIC, {}, json.dumps(body).encode())).status == 200
+    assert simulator.answer(HttpRequest("POST", "/v1/messages", ANTHROPIC, {}, json.dumps(body).encode())).status == 200
     status, _ = ask(simulator, "And now?", thread={"type": "continue", "previous_message_id": "msg_sim000000000001"})
     assert status == 200
 

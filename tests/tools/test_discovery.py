@@ -17,7 +17,7 @@ from holdfast.facts import model as model_facts
 from holdfast.records import Message, Opaque, Request, Text, ToolResult, ToolUse
 from holdfast.records.events import Event
 from holdfast.records.events.tools import ToolDiscovered
-from holdfast.simulator import Call, Simulator, VirtualClock, load_script
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock, load_script
 from holdfast.tools.contract import Cancel, Resolved, Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.discovery import discovery_tools
 from holdfast.tools.toolset import ToolSet
@@ -290,7 +290,7 @@ def test_c53_a_provider_lets_the_model_call_what_was_found(tmp_path: Path, carri
         )
         raw = encoded(request, name)
         headers = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization": "Bearer k"}
-        answer = simulator.answer(Call("POST", path, headers, {}, raw))
+        answer = simulator.answer(HttpRequest("POST", path, headers, {}, raw))
         return answer.status, json.loads(answer.body), raw
 
     status, body, before = post()

@@ -8,8 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.records import Extra, Message, Request, Text, ToolDefinition, ToolResult, ToolUse
-from holdfast.simulator import Answer as Response
-from holdfast.simulator import Call, Script, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Script, Simulator, VirtualClock
+from holdfast.simulator import HttpResponse as Response
 from holdfast.simulator.messages import Part, Reply, Stop, Thought, ToolCall, Words
 from holdfast.wire.answers import Answer, Piece, answer_reader
 from tests.wire.marking import encoded
@@ -77,14 +77,14 @@ def asking(dialect: str, *messages: Message, stream: bool = True, limit: int | N
     )
 
 
-def call_of(request: Request, *, stream: bool = True, sse: bool = True) -> Call:
+def call_of(request: Request, *, stream: bool = True, sse: bool = True) -> HttpRequest:
     dialect = request.dialect or ""
     path = _PATHS.get(dialect, "/v1/chat/completions")
     if dialect == "gemini":
         method = "streamGenerateContent" if stream else "generateContent"
         path = f"/v1beta/models/{MODELS[dialect]}:{method}"
     body = encoded(request, dialect)
-    return Call("POST", path, _HEADERS, {"alt": "sse"} if sse else {}, body)
+    return HttpRequest("POST", path, _HEADERS, {"alt": "sse"} if sse else {}, body)
 
 
 def sent(response: Response) -> bytes:

@@ -17,7 +17,17 @@ import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, nearest
-from holdfast.simulator import Answer, Call, Exchange, Fault, Record, Script, Simulator, load_script, running
+from holdfast.simulator import (
+    Exchange,
+    Fault,
+    HttpRequest,
+    HttpResponse,
+    Record,
+    Script,
+    Simulator,
+    load_script,
+    running,
+)
 from holdfast.simulator.script import document, parser
 from holdfast.wire import COUNTING, Body, Dialect, dialect_of
 
@@ -35,7 +45,7 @@ _SUFFIXES = {
     "openai_chat": "/v1",
     "openai_responses": "/v1",
 }
-_OVER = Answer(
+_OVER = HttpResponse(
     410,
     (("content-type", "application/json"),),
     b'{"type":"error","error":{"type":"gone","message":"The test this recorder belonged to is over."}}',
@@ -121,11 +131,11 @@ class Recorder:
         __tracebackhide__ = True
         return self._check(self, **options)
 
-    def _came(self, call: Call, record: Record, whole: bytes | None) -> None:
+    def _came(self, call: HttpRequest, record: Record, whole: bytes | None) -> None:
         """A call that the simulator has looked at."""
         self.keep(call, at=record.at, status=record.status, error=record.error, whole=whole)
 
-    def keep(self, call: Call, **told: Any) -> None:
+    def keep(self, call: HttpRequest, **told: Any) -> None:
         """A call, if it is one of a model, with what is known of its answer."""
         found = dialect_of(call.path) if call.method == "POST" else None
         if found is not None and not call.path.endswith(COUNTING):
@@ -146,13 +156,13 @@ class Recorder:
 class Recording(Simulator):
     """A simulator that tells of every call, and what it became together with what the provider holds."""
 
-    def __init__(self, came: Callable[[Call, Record, bytes | None], None]) -> None:
+    def __init__(self, came: Callable[[HttpRequest, Record, bytes | None], None]) -> None:
         self._came = came
         self._whole: bytes | None = None
         self._one = threading.RLock()  # clients in this process may call from several threads
         super().__init__()
 
-    def begin(self, call: Call) -> Exchange:
+    def begin(self, call: HttpRequest) -> Exchange:
         with self._one:
             self._whole = None
             exchange = super().begin(call)
@@ -160,7 +170,7 @@ class Recording(Simulator):
             return exchange
 
     def _generate(
-        self, call: Call, dialect: Dialect, body: Body, model: ModelFacts, record: Record, fault: Fault | None
+        self, call: HttpRequest, dialect: Dialect, body: Body, model: ModelFacts, record: Record, fault: Fault | None
     ) -> Exchange:
         self._whole = None if body.raw == call.body else body.raw
         return super()._generate(call, dialect, body, model, record, fault)
@@ -173,7 +183,7 @@ class Switchboard(Simulator):
         self.recorders: dict[str, Recorder] = {}
         super().__init__(keep=1)
 
-    def begin(self, call: Call) -> Exchange:
+    def begin(self, call: HttpRequest) -> Exchange:
         name, _, rest = call.path.removeprefix("/").partition("/")
         recorder = self.recorders.get(name)
         if recorder is None:

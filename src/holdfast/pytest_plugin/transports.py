@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from msgspec.structs import replace
 
 from holdfast.sdk import library_of
-from holdfast.simulator import Call
+from holdfast.simulator import HttpRequest
 
 from .recorder import Recorder
 
@@ -71,10 +71,10 @@ def _bound(library: Any) -> type[Any]:
     return type("RecordingTransport", (Transport, library.BaseTransport, library.AsyncBaseTransport), {})
 
 
-def _call(request: Any, body: bytes) -> Call:
+def _call(request: Any, body: bytes) -> HttpRequest:
     headers = {name.lower(): value for name, value in request.headers.items()}
     query = dict(parse_qsl(request.url.query.decode("latin-1")))
-    return Call(request.method, request.url.path, headers, query, body)
+    return HttpRequest(request.method, request.url.path, headers, query, body)
 
 
 def _of_provider(path: str) -> str:

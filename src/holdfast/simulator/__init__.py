@@ -1,7 +1,7 @@
 """A provider on this machine: four APIs around the cache rules, a scripted model, faults on demand.
 
 Replay, demo and tests use `Simulator` in process on a virtual clock; `holdfast simulate` serves it over HTTP. Imports
-`caches`, `wire`, `facts`, `canonical` and, to be served, `serving`.
+`caches`, `wire`, `facts`, `records` and, to be served, `serving`.
 """
 
 from typing import TYPE_CHECKING
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .in_process import Simulated as Simulated
     from .journal import Journal as Journal
     from .journal import Record as Record
-    from .messages import Answer as Answer
-    from .messages import Call as Call
+    from .messages import HttpRequest as HttpRequest
+    from .messages import HttpResponse as HttpResponse
     from .messages import Part as Part
     from .messages import Reply as Reply
     from .messages import ToolCall as ToolCall
@@ -39,7 +39,7 @@ else:
             ".faults": "Fault",
             ".in_process": "Simulated",
             ".journal": "Journal Record",
-            ".messages": "Answer Call Part Reply ToolCall Words",
+            ".messages": "HttpRequest HttpResponse Part Reply ToolCall Words",
             ".provider": "Exchange Simulator",
             ".script": "ECHO Script load_script",
             ".server": "address_of listen running serve",

@@ -18,7 +18,7 @@ from holdfast.serving import connection_of
 from . import checks
 from .control import Control
 from .journal import Record
-from .messages import Answer, Call
+from .messages import HttpRequest, HttpResponse
 from .provider import Exchange, Simulator
 from .steps import Abort, Began, End, Start, Step, Wait, plan
 from .steps import Send as SendStep
@@ -35,7 +35,7 @@ Look       GET /_sim/entries, /_sim/requests?limit=20&session=ID, /_sim/faults, 
 Drive      POST /_sim/faults, /_sim/clock, /_sim/reset, DELETE /_sim/faults
 """
 
-_UPGRADE = Answer(
+_UPGRADE = HttpResponse(
     426,
     (("content-type", "application/json"), ("upgrade", "HTTP/1.1"), ("connection", "close")),
     b'{"error":{"message":"Websockets are not served here; send a POST request.","type":"invalid_request_error",'
@@ -43,7 +43,7 @@ _UPGRADE = Answer(
 )
 
 
-_ENDING = Answer(
+_ENDING = HttpResponse(
     503,
     (("content-type", "application/json"),),
     b'{"type":"error","error":{"type":"api_error","message":"The simulator ends."}}',
@@ -58,11 +58,11 @@ def build(simulator: Simulator, on_request: Callable[[Record], None] | None = No
     """The application. `on_request` is told of every provider request when it is over."""
     app = Starlette(routes=Control(simulator).routes())
     app.router.redirect_slashes = False
-    app.router.default = Provider(simulator, on_request)
+    app.router.default = ProviderApp(simulator, on_request)
     return app
 
 
-class Provider:
+class ProviderApp:
     """Every path that is not for control: the request goes to the simulator, its answer goes out by plan."""
 
     def __init__(self, simulator: Simulator, on_request: Callable[[Record], None] | None = None) -> None:
@@ -79,7 +79,7 @@ class Provider:
         except ClientDisconnect:
             return
         path = scope["path"]  # not the address as the client names it: a host may be anything
-        call = Call(request.method, path, dict(request.headers), dict(request.query_params), body)
+        call = HttpRequest(request.method, path, dict(request.headers), dict(request.query_params), body)
         if call.headers.get("upgrade", "").lower() == "websocket":
             await Sending(plan(_UPGRADE), scope, receive, send).run()
             return
@@ -104,14 +104,14 @@ class Provider:
                 self._on_request(exchange.record)
 
 
-def _identified(exchange: Exchange, dialect: str) -> Answer:
+def _identified(exchange: Exchange, dialect: str) -> HttpResponse:
     """The answer with the headers by which the provider names a request, unless it has them, and whose it was."""
     answer, record = exchange.answer, exchange.record
     headers = checks.id_headers(dialect, f"req_sim{record.number:012d}") if dialect else ()
     if dialect and answer.status != 401:
         headers = (*headers, *checks.organisation_headers(dialect, record.workspace))
     missing = tuple(header for header in headers if header[0] not in dict(answer.headers))
-    return Answer(answer.status, (*answer.headers, *missing), answer.body, answer.chunks)
+    return HttpResponse(answer.status, (*answer.headers, *missing), answer.body, answer.chunks)
 
 
 class Sending:

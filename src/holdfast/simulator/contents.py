@@ -21,7 +21,7 @@ from holdfast.wire import DIALECTS, Body, PromptReader, Unreadable, WireError, c
 
 from .checks import error_answer, gemini, is_text, unauthorised
 from .clock import LATEST
-from .messages import Answer, Call
+from .messages import HttpRequest, HttpResponse
 
 PAGE = 50
 LARGEST_PAGE = 1000
@@ -34,7 +34,7 @@ _CHANGEABLE = ("ttl", "expireTime", "expire_time")
 _Moment = Annotated[datetime, Meta(tz=True)]
 
 
-class Refused(Exception):
+class ContentsError(Exception):
     """A call that the provider answers with this error."""
 
     def __init__(self, error: WireError) -> None:
@@ -58,7 +58,7 @@ class Contents:
         self._reader = reader
         self._named: dict[str, _Named] = {}
 
-    def answer(self, call: Call, now: float, *, scope: str) -> Answer | None:
+    def answer(self, call: HttpRequest, now: float, *, scope: str) -> HttpResponse | None:
         """The answer to a call about cached contents; None if it is about something else."""
         match = _path(call.path)
         if match is None:
@@ -66,9 +66,9 @@ class Contents:
         try:
             refusal = unauthorised("gemini", call)
             if refusal is not None:
-                raise Refused(refusal)
-            return Answer(200, (_JSON,), msgspec.json.encode(self._do(call, match[2], now, scope)))
-        except Refused as refused:
+                raise ContentsError(refusal)
+            return HttpResponse(200, (_JSON,), msgspec.json.encode(self._do(call, match[2], now, scope)))
+        except ContentsError as refused:
             return error_answer("gemini", refused.error, call)
 
     def missing(self, body: Body, now: float, *, scope: str) -> WireError | None:
@@ -102,7 +102,7 @@ class Contents:
         whole = DIALECTS["gemini"].parse(body.apply(body.set_member("tools", named.tools)), model=body.model)
         return body if isinstance(whole, Unreadable) else whole
 
-    def _do(self, call: Call, identifier: str | None, now: float, scope: str) -> dict[str, Any]:
+    def _do(self, call: HttpRequest, identifier: str | None, now: float, scope: str) -> dict[str, Any]:
         if identifier is None and call.method == "POST":
             return self._create(call, now, scope)
         if identifier is None and call.method == "GET":
@@ -110,9 +110,9 @@ class Contents:
         name = f"cachedContents/{identifier}"
         found = None if identifier is None else self.objects.get(scope, name, now)
         if identifier is None or call.method not in ("GET", "PATCH", "DELETE"):
-            raise Refused(WireError(404, "NOT_FOUND", f"{call.method} {call.path} is not served"))
+            raise ContentsError(WireError(404, "NOT_FOUND", f"{call.method} {call.path} is not served"))
         if found is None:
-            raise Refused(gemini.GONE)
+            raise ContentsError(gemini.GONE)
         if call.method == "PATCH":
             return self._shown(self._patch(call, found, now))
         if call.method == "DELETE":
@@ -121,12 +121,12 @@ class Contents:
             return {}
         return self._shown(found)
 
-    def _create(self, call: Call, now: float, scope: str) -> dict[str, Any]:
+    def _create(self, call: HttpRequest, now: float, scope: str) -> dict[str, Any]:
         body, model, known = _request(call)
         prompt = self._reader.read(body, known, scope=scope).prompt
         if prompt.tokens < known.floor:
             counts = f"total_token_count={prompt.tokens}, min_total_token_count={known.floor}"
-            raise Refused(gemini.invalid(f"Cached content is too small. {counts}"))
+            raise ContentsError(gemini.invalid(f"Cached content is too small. {counts}"))
         ttl, expires = _lifetime(body, now)
         made = _ruled(lambda: self.objects.create(known, scope, prompt.blocks, now, ttl=ttl, expires=expires))
         self._named[made.name] = _Named(model, _whole(string_of(body.member("displayName"))), body.member("tools"))
@@ -134,7 +134,7 @@ class Contents:
         self._named = {name: named for name, named in self._named.items() if name in live}
         return self._shown(made)
 
-    def _list(self, call: Call, now: float, scope: str) -> dict[str, Any]:
+    def _list(self, call: HttpRequest, now: float, scope: str) -> dict[str, Any]:
         size, start = _number(call, "pageSize", PAGE), _number(call, "pageToken", 0)
         size = min(size or PAGE, LARGEST_PAGE)
         found = self.objects.list(scope, now)
@@ -143,13 +143,15 @@ class Contents:
             return {}
         return {**page, "nextPageToken": str(start + size)} if start + size < len(found) else page
 
-    def _patch(self, call: Call, found: CachedContent, now: float) -> CachedContent:
+    def _patch(self, call: HttpRequest, found: CachedContent, now: float) -> CachedContent:
         body = _parsed(call)
         mask = [name for name in call.query.get("updateMask", "").split(",") if name]
         given = mask or [name for name in body.members if name not in ("name", "model")]
         fixed = next((name for name in given if name.split(".")[-1] not in _CHANGEABLE), None)
         if fixed is not None:
-            raise Refused(gemini.invalid(f"Only ttl and expire_time of a CachedContent can be updated, not {fixed}."))
+            raise ContentsError(
+                gemini.invalid(f"Only ttl and expire_time of a CachedContent can be updated, not {fixed}.")
+            )
         ttl, expires = _lifetime(body, now)
         return _ruled(lambda: self.objects.patch(found.scope, found.name, now, ttl=ttl, expires=expires))
 
@@ -166,26 +168,26 @@ class Contents:
         }
 
 
-def _parsed(call: Call) -> Body:
+def _parsed(call: HttpRequest) -> Body:
     body = DIALECTS["gemini"].parse(call.body)
     if isinstance(body, Unreadable):
-        raise Refused(gemini.unreadable(body.reason))
+        raise ContentsError(gemini.unreadable(body.reason))
     if not is_text(body.raw):
-        raise Refused(gemini.unreadable("the body is not UTF-8"))
+        raise ContentsError(gemini.unreadable("the body is not UTF-8"))
     return body
 
 
-def _request(call: Call) -> tuple[Body, str, ModelFacts]:
+def _request(call: HttpRequest) -> tuple[Body, str, ModelFacts]:
     """The body of a creation, its model as the client spells it, and what is known of that."""
     body = _parsed(call)
     model = _whole(string_of(body.member("model"))).removeprefix("models/")
     if not model:
-        raise Refused(gemini.invalid("* CreateCachedContentRequest.model: model is not specified\n"))
+        raise ContentsError(gemini.invalid("* CreateCachedContentRequest.model: model is not specified\n"))
     if not gemini.known(model):
-        raise Refused(gemini.missing_model(model, "v1beta", "createCachedContent"))
+        raise ContentsError(gemini.missing_model(model, "v1beta", "createCachedContent"))
     known = facts.model(f"gemini:{model}")
     if known.marker is None:
-        raise Refused(gemini.missing_model(model, "v1beta", "createCachedContent"))
+        raise ContentsError(gemini.missing_model(model, "v1beta", "createCachedContent"))
     return body, model, known
 
 
@@ -193,14 +195,16 @@ def _lifetime(body: Body, now: float) -> tuple[float | None, float | None]:
     """`ttl` in seconds and `expireTime` as a time; at most one of them."""
     ttl, end = body.member("ttl"), body.member("expireTime") or body.member("expire_time")
     if ttl is not None and end is not None:
-        raise Refused(gemini.invalid("oneof field 'expiration' is already set. Cannot set 'ttl'"))
+        raise ContentsError(gemini.invalid("oneof field 'expiration' is already set. Cannot set 'ttl'"))
     if ttl is not None:
         match = _duration(string_of(ttl) or "")
         if match is None:
-            raise Refused(gemini.invalid("Invalid value at 'ttl': Illegal duration format; duration must end with 's'"))
+            raise ContentsError(
+                gemini.invalid("Invalid value at 'ttl': Illegal duration format; duration must end with 's'")
+            )
         seconds = float(match[1])
         if now + seconds > LATEST:
-            raise Refused(gemini.invalid("Invalid value at 'ttl': duration is out of range"))
+            raise ContentsError(gemini.invalid("Invalid value at 'ttl': duration is out of range"))
         return seconds, None
     if end is None:
         return None, None
@@ -208,9 +212,9 @@ def _lifetime(body: Body, now: float) -> tuple[float | None, float | None]:
         moment = msgspec.json.decode(end, type=_Moment).timestamp()
     except (msgspec.DecodeError, RecursionError) as error:
         text = "Invalid value at 'expire_time': Illegal timestamp format; expected RFC 3339"
-        raise Refused(gemini.invalid(text)) from error
+        raise ContentsError(gemini.invalid(text)) from error
     if moment > LATEST:
-        raise Refused(gemini.invalid("Invalid value at 'expire_time': timestamp is out of range"))
+        raise ContentsError(gemini.invalid("Invalid value at 'expire_time': timestamp is out of range"))
     return None, moment
 
 
@@ -219,7 +223,7 @@ def _ruled(do: Callable[[], CachedContent]) -> CachedContent:
     try:
         return do()
     except HoldfastError as problem:
-        raise Refused(gemini.invalid(str(problem))) from problem
+        raise ContentsError(gemini.invalid(str(problem))) from problem
 
 
 def _whole(text: str | None) -> str:
@@ -227,10 +231,10 @@ def _whole(text: str | None) -> str:
     return (text or "").encode("utf-8", "replace").decode()
 
 
-def _number(call: Call, name: str, default: int) -> int:
+def _number(call: HttpRequest, name: str, default: int) -> int:
     text = call.query.get(name, "")
     if text and not (text.isdecimal() and len(text) < 10):
-        raise Refused(gemini.invalid(f"Invalid value at '{name}' (TYPE_INT32), \"{text}\""))
+        raise ContentsError(gemini.invalid(f"Invalid value at '{name}' (TYPE_INT32), \"{text}\""))
     return int(text) if text else default
 
 

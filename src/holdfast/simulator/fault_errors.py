@@ -10,7 +10,7 @@ from holdfast.wire import ERROR_TYPES, WireError, obj
 
 from .checks import Refusal, error_body, id_headers
 from .checks.gemini import STATUSES
-from .messages import Answer
+from .messages import HttpResponse
 
 _MESSAGES = {
     400: "The request was refused.",
@@ -39,7 +39,7 @@ def error_of(dialect: str, status: int | None, message: str | None) -> WireError
 
 def failure(
     dialect: str, error: WireError, retry_after: float | None, *, request_id: str = "", now: float = 0
-) -> Answer:
+) -> HttpResponse:
     """The whole response of a failure. `now` dates the header that says when a limit is lifted."""
     body = error_body(dialect, error, request_id)
     headers = [("content-type", "application/json"), *id_headers(dialect, request_id)]
@@ -52,7 +52,7 @@ def failure(
     if dialect == "anthropic":
         again = error.status in (408, 409, 429) or error.status >= 500
         headers.append(("x-should-retry", "true" if again else "false"))
-    return Answer(error.status, tuple(headers), body)
+    return HttpResponse(error.status, tuple(headers), body)
 
 
 def _limits(dialect: str, retry_after: float, now: float) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Usage, usage
 
 from .fault_errors import error_of, event, failure
-from .messages import Answer, Call
+from .messages import HttpRequest, HttpResponse
 
 Kind = Literal["status", "sse_error", "cut", "close", "stall", "drip", "malformed", "wrong_usage"]
 Count = Literal["input", "read", "written", "output"]
@@ -26,14 +26,14 @@ Seconds = Annotated[float, Meta(ge=0, le=3600)]
 Natural = Annotated[int, Meta(ge=0)]
 
 
-class Match(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class FaultMatch(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Which requests a fault is for: part of the path, beginning of the model, headers with these values."""
 
     path: str = ""
     model: str = ""
     header: Mapping[str, str] = {}
 
-    def fits(self, call: Call, model: str) -> bool:
+    def fits(self, call: HttpRequest, model: str) -> bool:
         headers = {name.lower(): value for name, value in self.header.items()}
         return (
             self.path in call.path
@@ -66,7 +66,7 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     kind: Kind
     times: Natural = 1
     after: Natural = 0
-    match: Match = Match()
+    match: FaultMatch = FaultMatch()
     options: Options = Options()
 
     @property
@@ -81,7 +81,7 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         """The status it answers with instead of a response; None if the request is served."""
         return self.options.status if self.kind == "status" else None
 
-    def answer(self, dialect: str, *, request_id: str = "", now: float = 0.0) -> Answer:
+    def answer(self, dialect: str, *, request_id: str = "", now: float = 0.0) -> HttpResponse:
         """The error response, in the provider's form."""
         error = error_of(dialect, self.options.status, self.options.message)
         return failure(dialect, error, self.options.retry_after, request_id=request_id, now=now)
@@ -125,7 +125,7 @@ class Faults:
         self._queue.clear()
         return count
 
-    def take(self, call: Call, model: str, *, refused: bool = False) -> Fault | None:
+    def take(self, call: HttpRequest, model: str, *, refused: bool = False) -> Fault | None:
         """The fault for this request, if one strikes. Those before it that still skip count it as seen.
 
         A request that is refused anyway has no answer to spoil: only a `status` strikes it.

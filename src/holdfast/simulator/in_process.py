@@ -15,7 +15,7 @@ from holdfast.wire import Unreachable, path_of, wire_model
 
 from . import checks
 from .clock import VirtualClock
-from .messages import Call
+from .messages import HttpRequest
 from .provider import Exchange, Simulator
 from .steps import Abort, Began, End, Send, Start, Step, Wait, plan
 
@@ -26,7 +26,7 @@ _KEYS = {
 _BEARER = {"authorization": "Bearer simulated"}
 
 
-class Asked(Protocol):
+class RequestLike(Protocol):
     """A request as somebody sends it; `model` is `provider:name`."""
 
     @property
@@ -39,7 +39,7 @@ class Asked(Protocol):
     def session(self) -> str: ...
 
 
-class Beside(Protocol):
+class SideRequestLike(Protocol):
     """A call beside the requests."""
 
     @property
@@ -61,7 +61,7 @@ class Simulated:
         self.simulator = simulator
 
     @asynccontextmanager
-    async def open(self, request: Asked) -> AsyncIterator[SimulatedAnswer]:
+    async def open(self, request: RequestLike) -> AsyncIterator[SimulatedAnswer]:
         exchange = self.simulator.begin(_call(request))
         try:
             answer = SimulatedAnswer(self.simulator, exchange)
@@ -70,11 +70,11 @@ class Simulated:
         finally:
             exchange.abandon()  # of no effect on one that is finished
 
-    async def send(self, request: Beside) -> tuple[int, bytes]:
+    async def send(self, request: SideRequestLike) -> tuple[int, bytes]:
         """A call beside the requests, such as one for cached contents."""
         await asyncio.sleep(0)  # others have their turn, as they have with a connection
         headers = _KEYS.get(request.dialect, _BEARER)
-        answer = self.simulator.answer(Call(request.method, request.path, headers, request.query, request.raw))
+        answer = self.simulator.answer(HttpRequest(request.method, request.path, headers, request.query, request.raw))
         return answer.status, answer.body
 
     async def close(self) -> None:
@@ -142,9 +142,9 @@ class SimulatedAnswer:
             await asyncio.sleep(seconds)
 
 
-def _call(request: Asked) -> Call:
+def _call(request: RequestLike) -> HttpRequest:
     path, query = path_of(request.dialect, wire_model(request.model))
     headers = dict(_KEYS.get(request.dialect, _BEARER))
     if request.session:
         headers["x-session-id"] = request.session
-    return Call("POST", unquote(path), headers, query, request.raw)
+    return HttpRequest("POST", unquote(path), headers, query, request.raw)

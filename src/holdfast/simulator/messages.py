@@ -12,7 +12,7 @@ from holdfast.records import Usage
 Stop = Literal["end", "tools", "limit", "stop_sequence", "refusal"]
 
 
-class Call(Struct, frozen=True):
+class HttpRequest(Struct, frozen=True):
     """An HTTP request as the simulator sees it: header names in lower case, the path without its query."""
 
     method: str
@@ -57,7 +57,7 @@ class Reply(Struct, frozen=True):
     token_delay: float = 0.0
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class ReplySettings(Struct, frozen=True, kw_only=True):
     """What a request says about its answer, whatever its dialect calls it.
 
     `sse` is False where a stream is asked for as one JSON array (Gemini without `alt=sse`). `show_thoughts` is whether
@@ -74,7 +74,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     encrypted_thoughts: bool = False
 
 
-class Answer(Struct, frozen=True):
+class HttpResponse(Struct, frozen=True):
     """An HTTP response. A stream has `chunks`, one per SSE event, and no body."""
 
     status: int
@@ -93,4 +93,4 @@ class Envelope(Struct, frozen=True):
     stream: bool = False
     extra: Mapping[str, bytes] = {}
     """Further top-level members of the response as raw JSON (diagnostics); they replace the default ones."""
-    settings: Settings = Settings()
+    settings: ReplySettings = ReplySettings()

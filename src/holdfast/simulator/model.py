@@ -16,15 +16,15 @@ from holdfast.records import NotJson, Request, canonical_json
 from holdfast.wire import DIALECTS, Body
 
 from .glance import glance
-from .messages import Part, Reply, Settings, Stop, Thought, ToolCall, Words
+from .messages import Part, Reply, ReplySettings, Stop, Thought, ToolCall, Words
 from .script.document import problem
 from .script.offers import any_tools, calls, fill_in, whole
 from .script.python import ask
-from .script.rules import Script, Step
+from .script.rules import Script, ScriptStep
 from .script.scene import Scene, choose, scene, shorten
 from .settings import settings
 
-__all__ = ["Settings", "respond", "respond_to", "settings", "tokens_of"]
+__all__ = ["ReplySettings", "respond", "respond_to", "settings", "tokens_of"]
 
 # Each of these words is one token after a space, so filler can be measured by counting words.
 _SENTENCE = "the work goes on and each part of it is done in order so that what was said before still holds"
@@ -32,7 +32,7 @@ _FOREVER = float("inf")
 _FILLER = tuple(_SENTENCE.split())
 
 
-def respond(script: Script, request: Request, asked: Settings = Settings()) -> Reply:  # noqa: B008  a frozen value
+def respond(script: Script, request: Request, asked: ReplySettings = ReplySettings()) -> Reply:  # noqa: B008  a frozen value
     """The model's reply. Thoughts are left out unless thinking is on; text ends before the first stop sequence; what
     is beyond the limit is cut off, and a tool call that does not fit is not made at all."""
     reply, limit = _answer(script, request, asked.thinking), asked.limit
@@ -49,7 +49,7 @@ def respond(script: Script, request: Request, asked: Settings = Settings()) -> R
     return replace(reply, parts=tuple(parts), stop=stop, tokens=total, stop_sequence=met, thought_tokens=thoughts)
 
 
-def respond_to(script: Script, body: Body, asked: Settings) -> Reply:
+def respond_to(script: Script, body: Body, asked: ReplySettings) -> Reply:
     """The reply to a body, decoding no more of it than the script looks at."""
     if script.function is not None or any(rule.times is not None for rule in script.rules):
         return respond(script, DIALECTS[body.dialect].decode(body), asked)
@@ -68,7 +68,7 @@ def _answer(script: Script, request: Request, thinking: bool) -> Reply:
     """What the script says, before any limit; `tokens` is not counted yet."""
     if script.function is None:
         at, step = choose(script, request.messages)
-        steps: tuple[Step, ...] = (step,)
+        steps: tuple[ScriptStep, ...] = (step,)
     else:
         answer = ask(script, request)
         if isinstance(answer, Reply):
@@ -88,7 +88,7 @@ def _answer(script: Script, request: Request, thinking: bool) -> Reply:
     return Reply(tuple(parts), stop, 0, first_token_delay=first, token_delay=per)
 
 
-def _without_calls(step: Step, at: Scene) -> Step:
+def _without_calls(step: ScriptStep, at: Scene) -> ScriptStep:
     """What a step says to a request without tools: clients send such ones on the side, for titles and summaries, and
     their last message is the one a rule waits for."""
     if not step.calls:
@@ -120,7 +120,7 @@ def _checked(script: Script, reply: Reply, thinking: bool) -> Reply:
     return replace(reply, parts=tuple(parts), stop_sequence=None)
 
 
-def _parts(step: Step, at: Scene, made: tuple[ToolCall, ...], thinking: bool) -> Iterable[Part]:
+def _parts(step: ScriptStep, at: Scene, made: tuple[ToolCall, ...], thinking: bool) -> Iterable[Part]:
     thought = fill_in(step.think, at) if step.think and thinking else ""
     text = fill_in(step.say or "", at)
     if step.tokens:

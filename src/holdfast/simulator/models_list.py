@@ -16,13 +16,13 @@ from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, WireError
 
 from .checks import provider_of
-from .messages import Answer, Call
+from .messages import HttpRequest, HttpResponse
 
 JSON = ("content-type", "application/json")
 _METHODS = ["generateContent", "countTokens", "createCachedContent"]
 
 
-def answer(call: Call) -> Answer | None:
+def answer(call: HttpRequest) -> HttpResponse | None:
     """The answer to a question for models; None if the call asks for something else."""
     root, found, name = call.path.rstrip("/").partition("/models")
     if call.method != "GET" or not found or (name and name[0] != "/"):
@@ -39,7 +39,7 @@ def answer(call: Call) -> Answer | None:
     )
 
 
-def _anthropic(call: Call, name: str) -> Answer:
+def _anthropic(call: HttpRequest, name: str) -> HttpResponse:
     if name:
         model = facts.model(f"anthropic:{name}")
         if not model.known:
@@ -51,7 +51,7 @@ def _anthropic(call: Call, name: str) -> Answer:
     return _found({"data": page, "has_more": more, "first_id": ends[0], "last_id": ends[1]})
 
 
-def _paged(models: list[dict[str, Any]], call: Call) -> tuple[list[dict[str, Any]], bool]:
+def _paged(models: list[dict[str, Any]], call: HttpRequest) -> tuple[list[dict[str, Any]], bool]:
     """A page after or before a model, and whether there is more in that direction."""
     ids = [model["id"] for model in models]
     size = _size(call.query.get("limit"), 20)
@@ -75,7 +75,7 @@ def _anthropic_model(model: ModelFacts, name: str) -> dict[str, Any]:
     }
 
 
-def _openai(name: str) -> Answer:
+def _openai(name: str) -> HttpResponse:
     """OpenAI's models and DeepSeek's, which the same API serves here."""
     if name:
         model = facts.model(name)
@@ -92,7 +92,7 @@ def _openai_model(model: ModelFacts, name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": int(_date(model).timestamp()), "owned_by": model.provider}
 
 
-def _gemini(call: Call, name: str) -> Answer:
+def _gemini(call: HttpRequest, name: str) -> HttpResponse:
     if name:
         model = facts.model(f"gemini:{name}")
         if not model.known:
@@ -136,9 +136,9 @@ def _date(model: ModelFacts) -> datetime:
     return datetime.combine(model.as_of, time(), UTC)
 
 
-def _found(value: dict[str, Any] | Sequence[Any]) -> Answer:
-    return Answer(200, (JSON,), msgspec.json.encode(value))
+def _found(value: dict[str, Any] | Sequence[Any]) -> HttpResponse:
+    return HttpResponse(200, (JSON,), msgspec.json.encode(value))
 
 
-def _missing(dialect: str, error: WireError) -> Answer:
-    return Answer(error.status, (JSON,), DIALECTS[dialect].write_error(error))
+def _missing(dialect: str, error: WireError) -> HttpResponse:
+    return HttpResponse(error.status, (JSON,), DIALECTS[dialect].write_error(error))

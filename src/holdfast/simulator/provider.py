@@ -29,12 +29,12 @@ from .conversations import Conversations
 from .diagnostics import Fingerprints
 from .faults import Fault, Faults
 from .journal import Journal, Record
-from .messages import Answer, Call, Envelope, Reply
+from .messages import Envelope, HttpRequest, HttpResponse, Reply
 from .model import respond_to, settings
 from .output import sent_back
 from .script import ECHO, Script
 from .script.offers import whole
-from .threads import Threads
+from .threads import MessageThreads
 
 JSON = ("content-type", "application/json")
 PREFIXES = ("/anthropic", "/openai", "/gemini")
@@ -52,7 +52,7 @@ _served = re.compile(
 class Exchange:
     """One call under way: what to send, how long to wait, and what to tell the cache as it happens."""
 
-    def __init__(self, clock: Clock, record: Record, answer: Answer, fault: Fault | None = None) -> None:
+    def __init__(self, clock: Clock, record: Record, answer: HttpResponse, fault: Fault | None = None) -> None:
         self.answer = answer
         self.fault = fault
         self.first_token_delay = 0.0
@@ -127,19 +127,19 @@ class Simulator:
         self._reader = PromptReader()
         self._fingerprints = Fingerprints(self._keep)
         self._conversations = Conversations(self._keep)
-        self._threads = Threads(self._keep)
-        self._continued: dict[str, Threads | Conversations] = {"anthropic": self._threads}
+        self._threads = MessageThreads(self._keep)
+        self._continued: dict[str, MessageThreads | Conversations] = {"anthropic": self._threads}
         self._continued["openai_responses"] = self._conversations
         self._contents = Contents(self._reader)
 
-    def answer(self, call: Call) -> Answer:
+    def answer(self, call: HttpRequest) -> HttpResponse:
         """A whole exchange at once; on a virtual clock what it wrote is readable after its first token's delay."""
         exchange = self.begin(call)
         exchange.first_token(self.clock.now() + exchange.first_token_delay)
         exchange.finish()
         return exchange.answer
 
-    def begin(self, call: Call) -> Exchange:
+    def begin(self, call: HttpRequest) -> Exchange:
         """A request starts now. Never raises on what a client sends."""
         call = _without_prefix(call)
         record = self._opened(call)
@@ -157,7 +157,7 @@ class Simulator:
         assert isinstance(body, Body)  # an unreadable body does not pass the checks
         return self._generate(call, dialect, body, model, record, fault)
 
-    def bill(self, call: Call, output: int = 0) -> Exchange:
+    def bill(self, call: HttpRequest, output: int = 0) -> Exchange:
         """What a request starting now reads and writes, for callers that know its answer: no checks, faults or reply.
 
         Its usage is in the exchange's record.
@@ -173,18 +173,18 @@ class Simulator:
         previous = self._reader.previous(body, model, scope=record.workspace)
         outcome = cache.begin(self._reader.read(body, model, scope=record.workspace).prompt, record.at)
         self._settle(record, outcome, previous, body, output)
-        exchange = Exchange(self.clock, record, Answer(200))
+        exchange = Exchange(self.clock, record, HttpResponse(200))
         exchange.reads(cache, outcome, (), self.journal)
         return exchange
 
-    def _opened(self, call: Call) -> Record:
+    def _opened(self, call: HttpRequest) -> Record:
         record = self.journal.open(self.clock.now(), call.method[:_LONGEST], call.path[:_LONGEST])
         record.workspace = workspace(call)
         record.session = next((call.headers[name][:_LONGEST] for name in SESSION_HEADERS if name in call.headers), "")
         return record
 
     def _parsed(
-        self, found: tuple[Dialect, str], call: Call, record: Record
+        self, found: tuple[Dialect, str], call: HttpRequest, record: Record
     ) -> tuple[Dialect, Body | Unreadable, ModelFacts]:
         dialect, model_in_path = found
         body = self._reader.parse(dialect, call.body, model=model_in_path)
@@ -206,7 +206,7 @@ class Simulator:
         record.why = tuple(_with_paths(line, outcome, body) for line in why)
         return used
 
-    def _side(self, call: Call, record: Record) -> Answer:
+    def _side(self, call: HttpRequest, record: Record) -> HttpResponse:
         """Models lists and cached contents; anything else is not found."""
         answer = models_list.answer(call) or self._contents.answer(call, record.at, scope=record.workspace)
         if answer is not None:
@@ -214,7 +214,7 @@ class Simulator:
         return checks.not_found(call, _request_id(record))
 
     def _check(
-        self, dialect: Dialect, body: Body | Unreadable, model: ModelFacts, call: Call, record: Record
+        self, dialect: Dialect, body: Body | Unreadable, model: ModelFacts, call: HttpRequest, record: Record
     ) -> WireError | None:
         error = checks.check(dialect.name, body, model, call)
         if dialect.name == "anthropic" and isinstance(body, Body) and (error is None or error.status == 400):
@@ -225,7 +225,7 @@ class Simulator:
         return error
 
     def _generate(
-        self, call: Call, dialect: Dialect, body: Body, model: ModelFacts, record: Record, fault: Fault | None
+        self, call: HttpRequest, dialect: Dialect, body: Body, model: ModelFacts, record: Record, fault: Fault | None
     ) -> Exchange:
         previous = self._reader.previous(body, model, scope=record.workspace)
         reading = self._reader.read(body, model, scope=record.workspace)
@@ -275,11 +275,11 @@ class Simulator:
         elif body.member("thread") is not None and body.dialect == "anthropic":
             self._threads.keep(body, id, replies.RENDERERS[body.dialect].body(reply, envelope))
 
-    def _refused(self, dialect: Dialect, error: WireError, call: Call, record: Record) -> Exchange:
+    def _refused(self, dialect: Dialect, error: WireError, call: HttpRequest, record: Record) -> Exchange:
         record.error = error.message[:_LONGEST]
         return Exchange(self.clock, record, checks.error_answer(dialect.name, error, call, _request_id(record)))
 
-    def _failed(self, fault: Fault, dialect: Dialect, call: Call, record: Record) -> Exchange:
+    def _failed(self, fault: Fault, dialect: Dialect, call: HttpRequest, record: Record) -> Exchange:
         """The error that a fault answers with, instead of a response."""
         answer = fault.answer(dialect.name, request_id=_request_id(record), now=record.at)
         if checks.as_array(dialect.name, call):
@@ -326,7 +326,7 @@ def _name(key: bytes) -> str:
     return key.decode() if key.startswith(b"cachedContents/") else key.hex()
 
 
-def workspace(call: Call) -> str:
+def workspace(call: HttpRequest) -> str:
     """Who shares entries: a credential stands for its workspace, what stands behind an `@` in it for an organisation
     that several have in common. Only a digest is kept."""
     named = ("x-api-key", "x-goog-api-key", "api-key")
@@ -336,7 +336,7 @@ def workspace(call: Call) -> str:
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _without_prefix(call: Call) -> Call:
+def _without_prefix(call: HttpRequest) -> HttpRequest:
     for prefix in PREFIXES:
         if call.path.startswith(prefix + "/"):
             return replace(call, path=call.path[len(prefix) :])
@@ -352,9 +352,9 @@ def _request_id(record: Record) -> str:
     return f"req_sim{record.number:012d}"
 
 
-def _counted(dialect: Dialect, tokens: int) -> Answer:
+def _counted(dialect: Dialect, tokens: int) -> HttpResponse:
     name = "totalTokens" if dialect.name == "gemini" else "input_tokens"
-    return Answer(200, (JSON,), msgspec.json.encode({name: tokens}))
+    return HttpResponse(200, (JSON,), msgspec.json.encode({name: tokens}))
 
 
 def _response_id(dialect: str, number: int) -> str:

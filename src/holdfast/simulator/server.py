@@ -21,7 +21,7 @@ from .journal import Record
 from .model import respond_to
 from .provider import Simulator
 
-__all__ = ["Server", "address_of", "listen", "running", "serve", "server"]
+__all__ = ["SimulatorServer", "address_of", "listen", "running", "serve", "server"]
 
 PATIENCE = 1.0
 """Seconds after a signal in which a script may still come to its end."""
@@ -30,7 +30,7 @@ _HAS_TIMER = hasattr(signal, "setitimer")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGALRM,) if _HAS_TIMER else ()))
 
 
-class Server(uvicorn.Server):
+class SimulatorServer(uvicorn.Server):
     """uvicorn that ends at once: what is under way is cut off, and a signal is a request to end, not an accident.
 
     A script that never returns holds up everything, the end too: after a while, or at a second signal, it is
@@ -72,7 +72,7 @@ def _thinking(frame: FrameType | None) -> bool:
     return frame is not None
 
 
-def server(simulator: Simulator, on_request: Callable[[Record], None] | None = None) -> Server:
+def server(simulator: Simulator, on_request: Callable[[Record], None] | None = None) -> SimulatorServer:
     config = uvicorn.Config(
         build(simulator, on_request),
         http=Protocol,
@@ -84,7 +84,7 @@ def server(simulator: Simulator, on_request: Callable[[Record], None] | None = N
         timeout_keep_alive=75,
         server_header=False,
     )
-    return Server(config)
+    return SimulatorServer(config)
 
 
 def serve(

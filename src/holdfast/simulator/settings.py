@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from holdfast.facts import model as facts_of
 from holdfast.wire import Body
 
-from .messages import Call, Settings
+from .messages import HttpRequest, ReplySettings
 
 
-def settings(dialect: str, body: Body, call: Call | None = None) -> Settings:
+def settings(dialect: str, body: Body, call: HttpRequest | None = None) -> ReplySettings:
     """The settings in a body of this dialect; Gemini says in the call's path and query whether to stream, and how."""
     asked = _READERS[dialect](body)
     if dialect == "gemini" and call is not None and call.path.endswith(":streamGenerateContent"):
@@ -23,9 +23,9 @@ def settings(dialect: str, body: Body, call: Call | None = None) -> Settings:
     return asked
 
 
-def _anthropic(body: Body) -> Settings:
+def _anthropic(body: Body) -> ReplySettings:
     thinking = _mapping(body, "thinking")
-    return Settings(
+    return ReplySettings(
         thinking=thinking.get("type") in ("enabled", "adaptive"),
         limit=_whole(_member(body, "max_tokens")),
         stop_sequences=_texts(_member(body, "stop_sequences")),
@@ -34,7 +34,7 @@ def _anthropic(body: Body) -> Settings:
     )
 
 
-def _chat(body: Body) -> Settings:
+def _chat(body: Body) -> ReplySettings:
     """DeepSeek shows its thoughts; OpenAI only counts them."""
     facts = facts_of(body.model)
     deepseek = facts.provider == "deepseek"
@@ -42,7 +42,7 @@ def _chat(body: Body) -> Settings:
     asked = effort not in (None, "none") or _mapping(body, "thinking").get("type") in ("enabled", "adaptive")
     reasoner = deepseek and facts.name == "deepseek-reasoner"
     limit = _whole(_member(body, "max_completion_tokens"))
-    return Settings(
+    return ReplySettings(
         thinking=asked or reasoner,
         limit=_whole(_member(body, "max_tokens")) if limit is None else limit,
         stop_sequences=_texts(_member(body, "stop")),
@@ -52,9 +52,9 @@ def _chat(body: Body) -> Settings:
     )
 
 
-def _responses(body: Body) -> Settings:
+def _responses(body: Body) -> ReplySettings:
     reasoning = _mapping(body, "reasoning")
-    return Settings(
+    return ReplySettings(
         thinking=bool(reasoning) and reasoning.get("effort") != "none",
         limit=_whole(_member(body, "max_output_tokens")),
         stream=_member(body, "stream") is True,
@@ -63,14 +63,14 @@ def _responses(body: Body) -> Settings:
     )
 
 
-def _gemini(body: Body) -> Settings:
+def _gemini(body: Body) -> ReplySettings:
     """Clients spell the members in camel case or with underscores; the API takes both."""
     config = _mapping(body, "generationConfig") or _mapping(body, "generation_config")
     thinking = config.get("thinkingConfig", config.get("thinking_config"))
     thinking = thinking if isinstance(thinking, dict) else {}
     show = thinking.get("includeThoughts", thinking.get("include_thoughts"))
     budget = thinking.get("thinkingBudget", thinking.get("thinking_budget"))
-    return Settings(
+    return ReplySettings(
         thinking=bool(thinking) and budget != 0,
         limit=_whole(config.get("maxOutputTokens", config.get("max_output_tokens"))),
         stop_sequences=_texts(config.get("stopSequences", config.get("stop_sequences"))),
@@ -78,7 +78,7 @@ def _gemini(body: Body) -> Settings:
     )
 
 
-_READERS: dict[str, Callable[[Body], Settings]] = {
+_READERS: dict[str, Callable[[Body], ReplySettings]] = {
     "anthropic": _anthropic,
     "openai_chat": _chat,
     "openrouter": _chat,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .faults import Fault, Options, Place
-from .messages import Answer
+from .messages import HttpResponse
 
 
 class Start(Struct, frozen=True):
@@ -52,7 +52,7 @@ MOST_DROPS = 100_000
 
 
 def plan(
-    answer: Answer,
+    answer: HttpResponse,
     fault: Fault | None = None,
     *,
     dialect: str = "anthropic",
@@ -78,7 +78,7 @@ def plan(
     return [step for step in steps if step != Wait(0.0)]
 
 
-def _spoilt(answer: Answer, fault: Fault, dialect: str) -> Answer:
+def _spoilt(answer: HttpResponse, fault: Fault, dialect: str) -> HttpResponse:
     """The answer with those faults that are in its bytes; the others are in the way it is sent."""
     if fault.kind == "sse_error" and answer.chunks is None:
         return fault.answer(dialect)
@@ -111,7 +111,7 @@ def _sends(pieces: Iterable[bytes], delay: float) -> Iterator[Step]:
         yield Send(data)
 
 
-def _malformed(answer: Answer, at: Place) -> Answer:
+def _malformed(answer: HttpResponse, at: Place) -> HttpResponse:
     """One event whose JSON breaks off, the others untouched; of a plain body, its first half."""
     if answer.chunks is None:
         return replace(answer, body=answer.body[: len(answer.body) // 2])

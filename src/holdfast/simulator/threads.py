@@ -30,7 +30,7 @@ class _Held(Struct, frozen=True):
     messages: tuple[bytes, ...]
 
 
-class Threads:
+class MessageThreads:
     """Conversations by the id of their latest answers; the oldest are forgotten."""
 
     def __init__(self, keep: int) -> None:

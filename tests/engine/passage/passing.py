@@ -20,7 +20,7 @@ from holdfast.engine.passage import Incoming, Passage, Passages
 from holdfast.records.events import Bus
 from holdfast.records.events.envelope import Envelope
 from holdfast.serving.encodings import decoded
-from holdfast.simulator import Answer, Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, HttpResponse, Simulator, VirtualClock
 from holdfast.simulator.provider import Exchange
 from holdfast.store import Call as Row
 from holdfast.store import Session, SqliteStore, open_store
@@ -98,7 +98,7 @@ class Door:
         encoding = incoming.named().get("content-encoding", "") if passage.verbatim else ""
         plain = decoded(passage.raw, encoding, 10**8)
         assert plain is not None
-        return self.simulator.begin(Call("POST", incoming.path, HEADERS, query or {}, plain))
+        return self.simulator.begin(HttpRequest("POST", incoming.path, HEADERS, query or {}, plain))
 
     def carry(
         self,
@@ -141,5 +141,5 @@ class Door:
         return self.store.calls()
 
 
-def whole_of(answer: Answer) -> bytes:
+def whole_of(answer: HttpResponse) -> bytes:
     return answer.body if answer.chunks is None else b"".join(answer.chunks)

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.engine.passage import Passage
-from holdfast.simulator import Call
+from holdfast.simulator import HttpRequest
 from tests.engine.driving import HEADERS, raw_of, talk
 from tests.engine.passage.passing import Door
 
@@ -25,7 +25,7 @@ def talked(door: Door, first: int, last: int) -> list[Passage]:
         passages.append(passage)
         for call in () if passage.prepared is None else passage.prepared.before:
             send = call.send
-            answer = door.simulator.answer(Call(send.method, send.path, HEADERS, send.query, send.body))
+            answer = door.simulator.answer(HttpRequest(send.method, send.path, HEADERS, send.query, send.body))
             door.engine.chore_done(passage.lane, call, answer.status, answer.body, now=door.clock.now())
     return passages
 

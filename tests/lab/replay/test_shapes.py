@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.facts import estimate, model
 from holdfast.lab import Shape, ShapeBlock, Trace, TraceStep, filler, lanes, shape_blocks
 from holdfast.records import ToolResult, validate
-from holdfast.simulator import Call, checks
+from holdfast.simulator import HttpRequest, checks
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 from tests.lab.recordings import needs_recordings, own, recorded
@@ -30,7 +30,9 @@ def check(trace: Trace) -> None:
             about = [(b.section, b.kind, b.role, b.message, b.tokens, b.markable) for b in prompt.blocks]
             assert about == [(b.section, b.kind, b.role, b.message, b.tokens, b.markable) for b in read.blocks]
             assert not validate(request)
-            call = Call("POST", "/v1/messages", {"x-api-key": "k", "anthropic-version": "2023-06-01"}, {}, body.raw)
+            call = HttpRequest(
+                "POST", "/v1/messages", {"x-api-key": "k", "anthropic-version": "2023-06-01"}, {}, body.raw
+            )
             assert checks.check("anthropic", body, OPUS, call) is None
 
 

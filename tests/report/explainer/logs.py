@@ -16,7 +16,7 @@ from holdfast.report.explainer import Explainer
 from holdfast.report.explainer.results import BreakFinding, ExplainReport
 from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from holdfast.report.logs.traces import SIDECHAIN
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from tests.engine.driving import HEADERS, talk
 from tests.properties.sessions import PATHS, RENDER, Talk
 
@@ -89,7 +89,7 @@ def sent(
     for number, each in enumerate(said, 1):
         clock.set(clock.now() + each.gap)
         raw = json.dumps(RENDER[dialect](copy.deepcopy(each.talk), model) | each.more).encode()
-        exchange = simulator.begin(Call("POST", PATHS[dialect].format(model=model), HEADERS, {}, raw))
+        exchange = simulator.begin(HttpRequest("POST", PATHS[dialect].format(model=model), HEADERS, {}, raw))
         assert exchange.record.usage is not None, exchange.answer
         began = clock.now() + 1
         exchange.first_token(began)

@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.records import Usage, usage
 from holdfast.report.logs.lines import beginning
 from holdfast.report.logs.records import BrokenSource, LoggedRequest, Record
-from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from tests.shapes import Shape, load
 
 START = 1_790_000_000.0
@@ -41,7 +41,7 @@ def answered(shapes: Iterable[Shape]) -> Iterator[tuple[Shape, str, Usage]]:
         path, _, query = shape.path.partition("?")
         asks = dict(pair.partition("=")[::2] for pair in query.split("&") if pair)
         headers = {name.lower(): value for name, value in shape.headers} | KEYS
-        answer = simulator.answer(Call(shape.method, path, headers, asks, shape.body or b""))
+        answer = simulator.answer(HttpRequest(shape.method, path, headers, asks, shape.body or b""))
         assert answer.status == 200, answer.body
         billed = simulator.journal.records()[-1].usage
         assert billed is not None

@@ -14,7 +14,7 @@ from holdfast.facts import ModelFacts
 from holdfast.records import encode_string
 from holdfast.wire import DIALECTS, Body, Unreadable, WireError
 
-from ..messages import Answer, Call
+from ..messages import HttpRequest, HttpResponse
 from . import anthropic, gemini, openai
 from .refusals import NOT_JSON, Refusal
 
@@ -37,7 +37,7 @@ def check(
     dialect: str,
     body: Body | Unreadable,
     facts: ModelFacts | None,
-    call: Call,
+    call: HttpRequest,
     *,
     keys: Collection[str] | None = None,
 ) -> WireError | None:
@@ -56,7 +56,7 @@ def check(
         return _checked(dialect, Unreadable(body.raw, f"{NOT_JSON}: it is nested too deeply"), facts, call)
 
 
-def _checked(dialect: str, body: Body | Unreadable, facts: ModelFacts | None, call: Call) -> WireError | None:
+def _checked(dialect: str, body: Body | Unreadable, facts: ModelFacts | None, call: HttpRequest) -> WireError | None:
     if dialect == "anthropic":
         return anthropic.check(body, facts, call)
     if dialect == "gemini":
@@ -72,7 +72,7 @@ def is_text(raw: bytes) -> bool:
         return False
 
 
-def unauthorised(dialect: str, call: Call, keys: Collection[str] | None = None) -> WireError | None:
+def unauthorised(dialect: str, call: HttpRequest, keys: Collection[str] | None = None) -> WireError | None:
     """The refusal of a call without a key, or with one that is not among `keys`; side calls are checked by it alone."""
     if dialect == "anthropic":
         return anthropic.unauthorised(call, keys)
@@ -91,15 +91,15 @@ def error_body(dialect: str, error: WireError, request_id: str = "") -> bytes:
     return openai.error_body(error)
 
 
-def error_answer(dialect: str, error: WireError, call: Call, request_id: str = "") -> Answer:
+def error_answer(dialect: str, error: WireError, call: HttpRequest, request_id: str = "") -> HttpResponse:
     """The whole response of an error. Gemini wraps it in an array where the stream would have been one."""
     body = error_body(dialect, error, request_id)
     if as_array(dialect, call):
         body = b"[" + body + b"]"
-    return Answer(error.status, (("content-type", "application/json"), *id_headers(dialect, request_id)), body)
+    return HttpResponse(error.status, (("content-type", "application/json"), *id_headers(dialect, request_id)), body)
 
 
-def as_array(dialect: str, call: Call) -> bool:
+def as_array(dialect: str, call: HttpRequest) -> bool:
     """Whether the answer is a stream in the form of one JSON array."""
     return dialect == "gemini" and call.path.endswith(":streamGenerateContent") and call.query.get("alt") != "sse"
 
@@ -120,7 +120,7 @@ def organisation_headers(dialect: str, workspace: str) -> tuple[tuple[str, str],
     return (("openai-organization", f"org-{workspace}"),)
 
 
-def provider_of(call: Call) -> str:
+def provider_of(call: HttpRequest) -> str:
     """The dialect of a call whose path does not tell it, by the headers of the providers' clients."""
     if call.path.startswith("/v1beta") or "x-goog-api-key" in call.headers or "key" in call.query:
         return "gemini"
@@ -129,7 +129,7 @@ def provider_of(call: Call) -> str:
     return "openai_chat"
 
 
-def not_found(call: Call, request_id: str = "") -> Answer:
+def not_found(call: HttpRequest, request_id: str = "") -> HttpResponse:
     """What the provider whose client this is says to a path it does not serve."""
     dialect = provider_of(call)
     kind, message = {

@@ -10,7 +10,7 @@ from msgspec import Struct
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, Body, Unreadable, WireError, int_of, object_of, references, scan, string_of
 
-from ..messages import Call
+from ..messages import HttpRequest
 from . import anthropic_cache
 from .refusals import NOT_JSON, bearer, shape_of, wrong
 
@@ -19,14 +19,14 @@ _KINDS = {"array": "list", "str": "string", "object": "dictionary", "int": "inte
 _WITHOUT_TOKENS = "is not supported with `max_tokens: 0`; a request that only fills the cache returns no output"
 
 
-def unauthorised(call: Call, keys: Collection[str] | None) -> WireError | None:
+def unauthorised(call: HttpRequest, keys: Collection[str] | None) -> WireError | None:
     key = call.headers.get("x-api-key") or bearer(call)
     if not key:
         return WireError(401, "authentication_error", "x-api-key header is required")
     return WireError(401, "authentication_error", "invalid x-api-key") if wrong(key, keys) else None
 
 
-def check(body: Body | Unreadable, facts: ModelFacts | None, call: Call) -> WireError | None:
+def check(body: Body | Unreadable, facts: ModelFacts | None, call: HttpRequest) -> WireError | None:
     if not call.headers.get("anthropic-version"):
         return _invalid("anthropic-version: header is required")
     if isinstance(body, Unreadable):

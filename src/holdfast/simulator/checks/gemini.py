@@ -12,7 +12,7 @@ from msgspec import Struct
 from holdfast.records import encode_string
 from holdfast.wire import Body, Unreadable, WireError, cache_parameters, obj, scan
 
-from ..messages import Call
+from ..messages import HttpRequest
 from .refusals import NOT_JSON, bearer, shape_of, wrong
 
 STATUSES = {
@@ -44,7 +44,7 @@ _FROZEN = ("systemInstruction", "system_instruction", "tools", "toolConfig", "to
 _path = re.compile(r"/(v[0-9a-z]+)/(?:models/)?([^/:]+):([A-Za-z]+)$").search
 
 
-def unauthorised(call: Call, keys: Collection[str] | None) -> WireError | None:
+def unauthorised(call: HttpRequest, keys: Collection[str] | None) -> WireError | None:
     key = call.headers.get("x-goog-api-key") or call.query.get("key") or bearer(call)
     if not key:
         return WireError(403, "PERMISSION_DENIED", _NO_KEY)
@@ -62,7 +62,7 @@ def error_body(error: WireError) -> bytes:
     return obj((("error", obj(inner)),))
 
 
-def check(body: Body | Unreadable, call: Call) -> WireError | None:
+def check(body: Body | Unreadable, call: HttpRequest) -> WireError | None:
     match = _path(call.path)
     version, model, method = match.groups() if match else ("v1beta", "", "generateContent")
     if isinstance(body, Unreadable):

@@ -11,7 +11,7 @@ from holdfast.facts import ModelFacts
 from holdfast.records import encode_string
 from holdfast.wire import DIALECTS, Body, Unreadable, WireError, array_of, obj, object_of, scan, string_of
 
-from ..messages import Call
+from ..messages import HttpRequest
 from .refusals import NOT_JSON, Refusal, bearer, shape_of, wrong
 
 _LONGEST_KEY = 64  # characters, of models that nobody has described
@@ -30,7 +30,7 @@ _KINDS = {"array": "an array", "str": "a string", "object": "an object", "int": 
 _KINDS |= {"float": "a decimal", "null": "null"}
 
 
-def unauthorised(call: Call, keys: Collection[str] | None) -> WireError | None:
+def unauthorised(call: HttpRequest, keys: Collection[str] | None) -> WireError | None:
     key = bearer(call) or call.headers.get("api-key", "")
     if not key:
         return Refusal(401, "invalid_request_error", _NO_KEY)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from holdfast.wire import WireError
 
-from ..messages import Call
+from ..messages import HttpRequest
 
 NOT_JSON = "the body is not JSON"
 
@@ -47,7 +47,7 @@ def shape_of(reason: str) -> Shape | None:
     return Shape(path, words["wanted"], words["got"] or "")
 
 
-def bearer(call: Call) -> str:
+def bearer(call: HttpRequest) -> str:
     """The token of `Authorization: Bearer`, empty if there is none."""
     kind, _, token = call.headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..messages import Answer, Envelope, Reply
+from ..messages import Envelope, HttpResponse, Reply
 from . import anthropic, gemini, openai_chat, openai_responses
 
 __all__ = ["RENDERERS", "Renderer", "answer"]
@@ -32,11 +32,11 @@ _JSON = ("content-type", "application/json")
 _STREAM = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
 
 
-def answer(dialect: str, reply: Reply, envelope: Envelope) -> Answer:
+def answer(dialect: str, reply: Reply, envelope: Envelope) -> HttpResponse:
     """The whole HTTP response: streamed if the envelope says so, in the form the settings ask for."""
     renderer = RENDERERS[dialect]
     if not envelope.stream:
-        return Answer(200, (_JSON,), renderer.body(reply, envelope))
+        return HttpResponse(200, (_JSON,), renderer.body(reply, envelope))
     if dialect == "gemini" and not envelope.settings.sse:
-        return Answer(200, (_JSON,), chunks=gemini.array(reply, envelope))
-    return Answer(200, _STREAM, chunks=renderer.events(reply, envelope))
+        return HttpResponse(200, (_JSON,), chunks=gemini.array(reply, envelope))
+    return HttpResponse(200, _STREAM, chunks=renderer.events(reply, envelope))

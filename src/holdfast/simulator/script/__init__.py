@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .loader import ECHO as ECHO
     from .loader import load_script as load_script
     from .rules import CallStep as CallStep
-    from .rules import Rule as Rule
     from .rules import Script as Script
-    from .rules import Step as Step
+    from .rules import ScriptRule as ScriptRule
+    from .rules import ScriptStep as ScriptStep
     from .rules import When as When
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -24,6 +24,6 @@ else:
         {
             "": "document parser",
             ".loader": "ECHO load_script",
-            ".rules": "CallStep Rule Script Step When",
+            ".rules": "CallStep Script ScriptRule ScriptStep When",
         },
     )

@@ -19,14 +19,14 @@ from holdfast.wire.codecs import LATE_TOOLS, decode_tool
 _HOLDERS = (LATE_TOOLS, "tool_search_output")
 
 
-class Found(Struct, frozen=True):
+class LateTools(Struct, frozen=True):
     """Deferred tools that were made known by their names, and tools that came with their definitions."""
 
     names: frozenset[str] = frozenset()
     tools: tuple[ToolDefinition | Opaque, ...] = ()
 
 
-def found(request: Request) -> Found:
+def found(request: Request) -> LateTools:
     """What the conversation of a request has made known."""
     names: set[str] = set()
     tools: list[ToolDefinition | Opaque] = []
@@ -39,7 +39,7 @@ def found(request: Request) -> Found:
             held = [decode_tool(raw) for raw in array_of((object_of(block.raw) or {}).get("tools", b"")) or ()]
             tools += held
             names.update(tool.name for tool in held if isinstance(tool, ToolDefinition))
-    return Found(frozenset(names), tuple(tools))
+    return LateTools(frozenset(names), tuple(tools))
 
 
 def _opaque(request: Request) -> Iterator[Opaque]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 from holdfast.facts import nearest
 
 from .document import Value, problem
-from .rules import CallStep, Rule, Script, Step, StopWord, When
+from .rules import CallStep, Script, ScriptRule, ScriptStep, StopWord, When
 
 ROLES = ("user", "tool", "assistant", "system")
 LONGEST = 1_000_000
@@ -25,7 +25,7 @@ def read(document: Value, where: str) -> Script:
     return _Reader(where).script(document)
 
 
-def read_step(value: Value, where: str) -> Step:
+def read_step(value: Value, where: str) -> ScriptStep:
     """One reply on its own, as a Python script returns it."""
     return _Reader(where).step(value, _SAYING)
 
@@ -51,12 +51,12 @@ class _Reader:
         self.keys(value, ("first_token", "per_token"), "`delay`")
         return self.get(value, "first_token", self.seconds), self.get(value, "per_token", self.seconds)
 
-    def rule(self, value: Value) -> Rule:
+    def rule(self, value: Value) -> ScriptRule:
         step = self.step(value, ("when", "times", *_SAYING))
         if not isinstance(value.value, dict):
-            return Rule(step)
+            return ScriptRule(step)
         when = value.value.get("when")
-        return Rule(
+        return ScriptRule(
             step,
             When() if when is None else self.when(when),
             self.get(value, "times", lambda key, inner: self.whole(key, inner, least=1)),
@@ -75,9 +75,9 @@ class _Reader:
             role=role,
         )
 
-    def step(self, value: Value, known: tuple[str, ...]) -> Step:
+    def step(self, value: Value, known: tuple[str, ...]) -> ScriptStep:
         if isinstance(value.value, str):
-            return Step(say=value.value, line=value.line)
+            return ScriptStep(say=value.value, line=value.line)
         self.keys(value, known, "a rule" if "when" in known else "a turn")
         if not value.value.keys() & set(_SPEAKING):
             hint = f"give it one of {', '.join(_SPEAKING)}"
@@ -86,7 +86,7 @@ class _Reader:
         if stop is not None and stop not in get_args(StopWord):
             hint = nearest(stop, get_args(StopWord))
             raise problem(self.where, value.lines["stop"], f"`stop` is {stop!r}; {hint}")
-        return Step(
+        return ScriptStep(
             say=self.get(value, "say", self.text),
             think=self.get(value, "think", self.text),
             calls=self.calls(value.value["call"]) if "call" in value.value else (),

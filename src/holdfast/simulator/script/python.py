@@ -10,7 +10,7 @@ from holdfast.records import Request
 from ..messages import Reply
 from . import parser
 from .document import problem, wrap
-from .rules import Script, Step
+from .rules import Script, ScriptStep
 
 
 def line_of(error: BaseException, where: str) -> int:
@@ -23,7 +23,7 @@ def line_of(error: BaseException, where: str) -> int:
     return line
 
 
-def ask(script: Script, request: Request) -> Reply | tuple[Step, ...]:
+def ask(script: Script, request: Request) -> Reply | tuple[ScriptStep, ...]:
     """The answer of the script's `reply`: a finished Reply, or steps whose parts follow each other."""
     assert script.function is not None
     try:

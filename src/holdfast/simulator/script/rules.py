@@ -23,7 +23,7 @@ class CallStep(Struct, frozen=True):
     line: int = 0
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class ScriptStep(Struct, frozen=True, kw_only=True):
     """One reply: thoughts, text, calls, in this order. `tokens` is the least length of the whole, made with filler."""
 
     say: str | None = None
@@ -46,10 +46,10 @@ class When(Struct, frozen=True, kw_only=True):
     role: str | None = None
 
 
-class Rule(Struct, frozen=True):
+class ScriptRule(Struct, frozen=True):
     """A step with its condition; `times` limits how often it is taken in one conversation."""
 
-    step: Step
+    step: ScriptStep
     when: When = When()
     times: int | None = None
 
@@ -61,8 +61,8 @@ class Script(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    turns: tuple[Step, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    turns: tuple[ScriptStep, ...] = ()
+    rules: tuple[ScriptRule, ...] = ()
     first_token: float = 0.0
     per_token: float = 0.0
     function: Callable[[Request], object] | None = None

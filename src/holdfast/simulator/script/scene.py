@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.records import Block, Message, Text, ToolResult, ToolUse
 
-from .rules import ANY, Rule, Script, Step, When
+from .rules import ANY, Script, ScriptRule, ScriptStep, When
 
 SHORTENED = 400
 """Characters of an echo: enough to recognise a message, short enough not to double a conversation every turn."""
@@ -92,7 +92,7 @@ def _tool_of(call: str, messages: Sequence[Message]) -> str:
     return ""
 
 
-def choose(script: Script, messages: Sequence[Message]) -> tuple[Scene, Step]:
+def choose(script: Script, messages: Sequence[Message]) -> tuple[Scene, ScriptStep]:
     """The step a script takes at the end of these messages: a turn, the first rule that holds, or an echo."""
     now = scene(messages)
     fired: Counter[int] = Counter()
@@ -103,7 +103,7 @@ def choose(script: Script, messages: Sequence[Message]) -> tuple[Scene, Step]:
     if now.turn <= len(script.turns):
         return now, script.turns[now.turn - 1]
     found = _rule(script, now, fired)
-    return now, script.rules[found[0]].step if found else Step(say=shorten(now.last_text))
+    return now, script.rules[found[0]].step if found else ScriptStep(say=shorten(now.last_text))
 
 
 def _rule(script: Script, at: Scene, fired: Counter[int]) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ def _rule(script: Script, at: Scene, fired: Counter[int]) -> tuple[int, ...]:
     return ()
 
 
-def _may(rule: Rule, fired: int) -> bool:
+def _may(rule: ScriptRule, fired: int) -> bool:
     return rule.times is None or fired < rule.times
 
 

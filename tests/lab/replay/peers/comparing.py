@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast import facts
 from holdfast.caches.prompts import Mark, Prompt
 from holdfast.lab.peers import PEERS
-from holdfast.simulator.messages import Call
+from holdfast.simulator.messages import HttpRequest
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 
@@ -33,7 +33,7 @@ def prompts(posted: Iterable[tuple[str, bytes]]) -> list[Prompt]:
     return found
 
 
-def sent(calls: Sequence[Call]) -> list[Prompt]:
+def sent(calls: Sequence[HttpRequest]) -> list[Prompt]:
     """What a simulator was sent."""
     return prompts((call.path, call.body) for call in calls if call.method == "POST")
 
