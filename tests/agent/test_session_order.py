@@ -11,8 +11,7 @@ import pytest
 from holdfast import facts
 from holdfast.agent.model_call import CallFailed
 from holdfast.agent.reopen import PAID
-from holdfast.agent.window.timeline_fold import FOLDS as FOLDS_OF_TIMELINE
-from holdfast.agent.window.window_fold import FOLDS as FOLDS_OF_WINDOW
+from holdfast.agent.window.projection import FOLDS
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.records.events.agent import DelegateAsked
@@ -161,5 +160,5 @@ def test_what_was_paid_before_a_fork_is_on_one_bill_alone(tmp_path: Path) -> Non
 
 def test_every_event_with_a_cost_is_known_to_be_one() -> None:
     """Of those that a session's log holds and its bill is made of."""
-    told = {*FOLDS_OF_WINDOW, *FOLDS_OF_TIMELINE}
+    told = set(FOLDS)
     assert {event for event in told if "cost" in event.__struct_fields__} - {TurnCompleted, SessionEnded} == {*PAID}

@@ -18,8 +18,9 @@ from holdfast.agent.window.entries import (
     attachments_json,
     entry_json,
 )
-from holdfast.agent.window.projection import Projection, advance, project
+from holdfast.agent.window.projection import advance, project
 from holdfast.agent.window.renderer import entry_messages, render
+from holdfast.agent.window.state import Projection
 from holdfast.records import Image, Message, Opaque, Request, Text, Thinking, validate
 from holdfast.records.events import Event, decode, encode
 from holdfast.records.events import agent as told

@@ -19,7 +19,8 @@ from holdfast.agent.window.entries import (
     to_json,
 )
 from holdfast.agent.window.operations import trim
-from holdfast.agent.window.projection import DelegateState, ProcessState, Projection, TaskState, project
+from holdfast.agent.window.projection import project
+from holdfast.agent.window.state import DelegateState, ProcessState, Projection, TaskState
 from holdfast.errors import HoldfastError
 from holdfast.records import Image, Message, Opaque, Text
 from holdfast.records.events import Event

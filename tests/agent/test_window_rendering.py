@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.agent.window.coalesce import coalesce
 from holdfast.agent.window.entries import (
     Compacted,
     Context,
@@ -15,7 +14,7 @@ from holdfast.agent.window.entries import (
     message_from,
     message_json,
 )
-from holdfast.agent.window.renderer import render
+from holdfast.agent.window.renderer import coalesce, render
 from holdfast.agent.window.times import written, zone
 from holdfast.errors import HoldfastError
 from holdfast.records import (

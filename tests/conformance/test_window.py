@@ -28,8 +28,9 @@ from holdfast.agent.window.entries import (
     from_json,
     to_json,
 )
-from holdfast.agent.window.projection import Projection, project
+from holdfast.agent.window.projection import project
 from holdfast.agent.window.renderer import render
+from holdfast.agent.window.state import Projection
 from holdfast.records import Message, Request, Text, ToolResult, validate
 from holdfast.records.events import CATALOGUE, Event, decode, encode
 from holdfast.records.events import agent as told

@@ -17,7 +17,8 @@ from msgspec import Struct
 from holdfast.errors import HoldfastError
 from holdfast.records.events import Envelope, SessionState, decode, encode
 
-from .window.projection import Projection, advance
+from .window.projection import advance
+from .window.state import Projection
 
 _CHECKED = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _CHECK_SIZE = len(b',"crc":"00000000"}')

@@ -14,7 +14,7 @@ from .compaction.measurement import length
 from .contract import Watch
 from .routing import Conditions, Gate, ModelRoute, fallback, route
 from .window.entries import AssistantTurn, Context, UserMessage
-from .window.projection import Projection
+from .window.state import Projection
 
 if TYPE_CHECKING:
     from .model_call import CallFailed

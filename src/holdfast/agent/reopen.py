@@ -39,7 +39,7 @@ from .log_content import Damage, LogContent
 from .session_list import forked_from
 from .surroundings import changed
 from .window.entries import SessionContext, entry_json
-from .window.projection import Projection
+from .window.state import Projection
 
 if TYPE_CHECKING:
     from .session import Session

@@ -51,8 +51,9 @@ from .requests import SystemText, Target, named, request, system_of
 from .resets import Resets
 from .window.entries import Static, message_json, to_json
 from .window.flush import flush
-from .window.projection import Projection, advance
+from .window.projection import advance
 from .window.renderer import render
+from .window.state import Projection
 
 if TYPE_CHECKING:
     from .sessions import Sessions

@@ -70,8 +70,9 @@ from .session_list import SessionOnDisk, UnreadableLog, stored, unreadable
 from .stable_text import EXPECTED_CALLS, PromptTexts, compose_session
 from .surroundings import surroundings
 from .window.entries import SessionContext, Static, to_json
-from .window.projection import Projection, project
+from .window.projection import project
 from .window.renderer import render
+from .window.state import Projection
 from .window.times import zone
 from .workspace_memory import Memories
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from holdfast.records import events
 from holdfast.records.events import Event, McpServerDisconnected
-from holdfast.records.events import agent as events
 from holdfast.tools import cut, shown
 
 from ..window.entries import Compacted, Context, Entry, SettingToggled, SurroundingsChanged, ToolServerGone, UserMessage

@@ -19,7 +19,7 @@ from . import texts
 
 if TYPE_CHECKING:
     from ..session import Session
-    from ..window.projection import Projection
+    from ..window.state import Projection
 
 GRACE_S = 1.0
 """How long one that is to stop may take to come to an end by itself: less than whoever cancels a call waits."""

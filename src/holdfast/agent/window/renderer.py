@@ -6,6 +6,7 @@ No clock, no locale, no randomness, no state of anything that runs; times come f
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import assert_never
 
@@ -13,7 +14,6 @@ from msgspec.structs import replace
 
 from holdfast.records import Block, Message, Opaque, RedactedThinking, Text, Thinking, ToolResult, ToolUse
 
-from .coalesce import coalesce
 from .entries import (
     AssistantTurn,
     AttemptFeedback,
@@ -152,3 +152,25 @@ def _result(block: Block) -> Block:
         return block
     content = tuple(inner for inner in block.content if not (isinstance(inner, Text) and not inner.text.strip()))
     return block if len(content) == len(block.content) else replace(block, content=content)
+
+
+def coalesce(rendered: Iterable[tuple[bool, tuple[Message, ...]]]) -> tuple[Message, ...]:
+    """The messages of entries, in order; each entry says whether a new message has to begin with it.
+
+    An entry that renders to nothing passes its border on to the next one.
+    """
+    out: list[Message] = []
+    border = False
+    for begins, messages in rendered:
+        border = border or begins
+        for message in messages:
+            if out and not border and _join(out[-1], message):
+                out[-1] = Message("user", out[-1].content + message.content)
+            else:
+                out.append(message)
+            border = False
+    return tuple(out)
+
+
+def _join(before: Message, after: Message) -> bool:
+    return before.role == after.role == "user" and not before.extra and not after.extra

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from .agent import SessionRedeclared as SessionRedeclared
     from .agent import SessionRefreshed as SessionRefreshed
     from .agent import SessionState as SessionState
+    from .agent import SettingToggled as SettingToggled
     from .agent import SurroundingsChanged as SurroundingsChanged
+    from .agent import TaskUpdated as TaskUpdated
     from .agent import TurnAnswered as TurnAnswered
     from .agent import TurnToolsAnswered as TurnToolsAnswered
     from .agent import VolatileChanged as VolatileChanged
@@ -98,8 +100,8 @@ else:
             "": "agent sessions tools",
             ".agent": (
                 "AttemptFailed DelegateAsked EffortSet GoalSet HistoryTrimmed ModelRouted SessionComposed "
-                "SessionRedeclared SessionRefreshed SessionState SurroundingsChanged TurnAnswered "
-                "TurnToolsAnswered VolatileChanged WindowAppended WindowSent"
+                "SessionRedeclared SessionRefreshed SessionState SettingToggled SurroundingsChanged "
+                "TaskUpdated TurnAnswered TurnToolsAnswered VolatileChanged WindowAppended WindowSent"
             ),
             ".base": "Event",
             ".bus": "Bus Subscription",
