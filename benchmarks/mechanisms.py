@@ -94,7 +94,7 @@ MECHANISMS = (
         "priming of sub-agents",
         "tools and system text of the parent to the byte",
         "-",
-        ("agent/delegates.py", "agent/delegation/worker.py"),
+        ("agent/delegates.py", "agent/delegation/crew.py"),
         "event `cache.planned` of a sub-agent's lane: what it is predicted to read",
         mechanisms_agent.priming,
     ),

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent.compaction.carry_over import ASKED
-from holdfast.agent.compaction.measurement import counted, length
+from holdfast.agent.compaction.sizes import counted, length
 from holdfast.agent.compaction.summary_entry import OUTLINE, SUMMARY
 from holdfast.agent.compaction.summary_request import AGAIN, INSTRUCTION
 from holdfast.agent.model_call import CallFailed, Stopped

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agent.compaction.limits import due, is_too_long, limit_of, reserve_of
-from holdfast.agent.compaction.messages import done, in_vain
-from holdfast.agent.compaction.payback import estimate_payback
+from holdfast.agent.compaction.compactor import done_notice, in_vain_notice
+from holdfast.agent.compaction.limits import due, estimate_payback, is_too_long, limit_of, reserve_of
 from holdfast.agent.compaction.sizes import message_tokens, sizes
 from holdfast.agent.contract import Compaction
 from holdfast.agent.costs import summed
@@ -159,7 +158,7 @@ def test_a_price_cliff_counts_in_what_is_saved() -> None:
 def test_what_saves_nothing_never_pays_back() -> None:
     found = estimate_payback(SONNET, before=100, after=100, behind=50, cost=Decimal(1))
     assert (found.saved, found.payback) == (0, None)
-    told = done(
+    told = done_notice(
         Compaction(why="user", tokens_before=9, tokens_after=9, elided=True, attempts=0, saved_per_request=found.saved)
     )
     assert "outlined without the model" in told
@@ -179,13 +178,13 @@ def test_the_user_is_told_the_price_and_the_payback() -> None:
         saved_per_request=Decimal("0.012"),
         payback=16,
     )
-    told = done(made)
+    told = done_notice(made)
     assert "170,000 tokens became 50,000" in told
     assert "$0.1000" in told
     assert "$0.0800 more" in told
     assert "after 16 of them" in told
-    assert "keep_recent_tokens" in in_vain(5, "limit")
-    assert "keep_recent_tokens" not in in_vain(5, "user")
+    assert "keep_recent_tokens" in in_vain_notice(5, "limit")
+    assert "keep_recent_tokens" not in in_vain_notice(5, "user")
 
 
 @given(windows, st.integers(0, 10**6))

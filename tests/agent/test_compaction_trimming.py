@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agent.compaction.cut import dangling, turn_starts
-from holdfast.agent.compaction.history_trim import Trim, trim
+from holdfast.agent.compaction.cut import Trim, dangling, trim, turn_starts
 from holdfast.agent.window.entries import Entry
 from tests.agent.histories import CONTEXT, body, pointer, said, user, windows, worked
 

@@ -359,7 +359,7 @@ class TestAModel:
             read.append(threading.current_thread() is threading.main_thread())
             return embedder(settings)
 
-        monkeypatch.setattr("holdfast.agent.workspace_memory.embedder", noted)
+        monkeypatch.setattr("holdfast.agent.memory_updates.embedder", noted)
         async with Knowing(tmp_path, memory={"model_dir": str(tmp_path / "model")}) as bench:
             sessions = await asyncio.gather(*(bench.sessions.create() for _ in range(3)))
             await bench.restart()

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.agent.mentions import known_models, parse_mention
-from holdfast.agent.retry import falls_back, retry_after, retryable
+from holdfast.agent.model_call import falls_back, retry_after, retryable
 from holdfast.agent.routing import (
     Conditions,
     ConfiguredModels,

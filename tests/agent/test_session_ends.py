@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.log import log_path, read_log
-from holdfast.agent.session_list import stored
+from holdfast.agent.log import log_path, read_log, stored
 from holdfast.errors import HoldfastError
 from holdfast.records import Text
 from holdfast.records.events.agent import ModelRouted

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.volatile import MEMORY_HEADING, USER_HEADING, current, news, told, volatile_text
+from holdfast.agent.memory_updates import (
+    MEMORY_HEADING,
+    USER_HEADING,
+    file_changes,
+    files_told,
+    volatile_now,
+    volatile_text,
+)
 from holdfast.agent.window.entries import Compacted, Context, Entry, MemoryChanged, UserMessage
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
@@ -38,84 +45,84 @@ def test_the_volatile_text_is_the_user_then_the_notes() -> None:
 
 
 def test_the_volatile_text_follows_the_files(files: MemoryFiles) -> None:
-    assert current(files) == ""
+    assert volatile_now(files) == ""
     files.add("user", "likes tea")
-    assert current(files) == volatile_text("- likes tea", "")
+    assert volatile_now(files) == volatile_text("- likes tea", "")
 
 
 def test_a_session_is_told_what_there_is_and_of_nothing_nothing(files: MemoryFiles) -> None:
-    assert news({}, files) == ()
+    assert file_changes({}, files) == ()
     files.add("memory", "port 80")
-    (event,) = news({}, files)
+    (event,) = file_changes({}, files)
     assert (event.store, event.operation, event.text) == ("MEMORY.md", "read", "- port 80")
     assert event.digest == digest("- port 80")
     files.add("user", "likes tea")
-    assert [each.store for each in news({}, files)] == ["USER.md", "MEMORY.md"]
+    assert [each.store for each in file_changes({}, files)] == ["USER.md", "MEMORY.md"]
 
 
 def test_what_was_told_is_not_told_again(files: MemoryFiles) -> None:
     files.add("user", "likes tea")
-    window: list[Entry] = [entry(*news({}, files))]
-    assert news(told(window), files) == ()
+    window: list[Entry] = [entry(*file_changes({}, files))]
+    assert file_changes(files_told(window), files) == ()
 
 
 def test_what_a_tool_told_is_not_told_again(files: MemoryFiles) -> None:
     made = files.add("user", "likes tea")
     queue = [MemoryChanged(at=5, seq=3, store=made.store, text=made.text)]
-    assert told((), queue) == {"USER.md": made.digest}
-    assert news(told((), queue), files) == ()
+    assert files_told((), queue) == {"USER.md": made.digest}
+    assert file_changes(files_told((), queue), files) == ()
 
 
 def test_an_edit_by_hand_is_noticed(files: MemoryFiles, tmp_path: Path) -> None:
     files.add("user", "likes tea")
-    window = [entry(*news({}, files))]
+    window = [entry(*file_changes({}, files))]
     (tmp_path / ".holdfast" / "USER.md").write_text("- likes coffee\r\n")
-    (event,) = news(told(window), files)
+    (event,) = file_changes(files_told(window), files)
     assert (event.operation, event.text) == ("edit", "- likes coffee")
     window.append(entry(event, at=2))
-    assert news(told(window), files) == ()
+    assert file_changes(files_told(window), files) == ()
 
 
 def test_line_ends_and_spaces_are_no_news(files: MemoryFiles, tmp_path: Path) -> None:
     files.add("user", "likes tea")
-    window = [entry(*news({}, files))]
+    window = [entry(*file_changes({}, files))]
     (tmp_path / ".holdfast" / "USER.md").write_text("\r\n- likes tea  \r\n\r\n")
-    assert news(told(window), files) == ()
+    assert file_changes(files_told(window), files) == ()
 
 
 def test_a_file_that_became_empty_is_told_once(files: MemoryFiles, tmp_path: Path) -> None:
     files.add("user", "likes tea")
-    window = [entry(*news({}, files))]
+    window = [entry(*file_changes({}, files))]
     (tmp_path / ".holdfast" / "USER.md").unlink()
-    (event,) = news(told(window), files)
+    (event,) = file_changes(files_told(window), files)
     assert (event.text, event.digest) == (EMPTY, digest(""))
     window.append(entry(event, at=2))
-    assert news(told(window), files) == ()
+    assert file_changes(files_told(window), files) == ()
 
 
 def test_a_file_that_is_too_long_is_told_as_it_is_shown_and_once(files: MemoryFiles, tmp_path: Path) -> None:
     (tmp_path / ".holdfast").mkdir()
     (tmp_path / ".holdfast" / "USER.md").write_text("- a line\n" * 1000)
-    (event,) = news({}, files)
+    (event,) = file_changes({}, files)
     assert event.text == files.read("user")
-    assert news(told([entry(event)]), files) == ()
+    assert file_changes(files_told([entry(event)]), files) == ()
 
 
 def test_what_a_compaction_took_away_is_told_again(files: MemoryFiles) -> None:
     files.add("user", "likes tea")
-    first = entry(*news({}, files))
+    first = entry(*file_changes({}, files))
     files.add("user", "likes cake")
-    second = entry(*news(told([first]), files), at=2)
-    assert news(told([first, second]), files) == ()
+    second = entry(*file_changes(files_told([first]), files), at=2)
+    assert file_changes(files_told([first, second]), files) == ()
     summary = Compacted(at=3, text="They spoke.")
-    assert [each.text for each in news(told([first, summary]), files)] == ["- likes tea\n- likes cake"]
-    assert [each.operation for each in news(told([summary]), files)] == ["read"]
+    assert [each.text for each in file_changes(files_told([first, summary]), files)] == ["- likes tea\n- likes cake"]
+    assert [each.operation for each in file_changes(files_told([summary]), files)] == ["read"]
 
 
 def test_the_latest_in_the_queue_counts(files: MemoryFiles) -> None:
     texts = [files.add("user", each).text for each in ("one", "two")]
     queue = [MemoryChanged(at=at, seq=at, store="USER.md", text=texts[at]) for at in (1, 0)]
-    assert news(told((), queue), files) == ()
+    assert file_changes(files_told((), queue), files) == ()
 
 
 @pytest.mark.parametrize(("where", "acts"), [("tail", False), ("system", True)])

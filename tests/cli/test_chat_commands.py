@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.contract import InspectedBlock
-from holdfast.agent.session_list import SessionOnDisk
+from holdfast.agent.log import SessionOnDisk
 from holdfast.cli.chat import views
 from holdfast.cli.chat.commands import COMMANDS, is_command, is_known, meant, run
 from holdfast.errors import HoldfastError

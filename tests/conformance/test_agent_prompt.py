@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
+from holdfast.agent.memory_updates import volatile_now
 from holdfast.agent.requests import SystemText, Target, request
 from holdfast.agent.stable_text import PERSONA, PromptTexts, StableText, compose
-from holdfast.agent.volatile import current
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
@@ -50,7 +50,7 @@ def sent(work: Path) -> list[dict[str, object]]:
     asked = request(
         (Message("user", (Text("hello"),)),),
         target=Target(facts=facts.model(MODEL), dialect="anthropic"),
-        system=SystemText(host=stable(work).text, volatile=current(MemoryFiles(work / ".holdfast")), blocks=True),
+        system=SystemText(host=stable(work).text, volatile=volatile_now(MemoryFiles(work / ".holdfast")), blocks=True),
         tools=TOOLS,
         output_limit=100,
     )
@@ -70,11 +70,11 @@ def test_a11_persona_skills_index_and_project_instructions_are_stable(work: Path
 
 def test_a12_what_the_agent_writes_is_volatile(work: Path) -> None:
     files = MemoryFiles(work / ".holdfast")
-    before = current(files)
+    before = volatile_now(files)
     assert "likes tea" in before
     assert "port 80" in before
     files.add("memory", "port 81")
-    assert current(files) != before
+    assert volatile_now(files) != before
     for word in ("likes tea", "port 80", "port 81"):
         assert word not in stable(work).text
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .log import DAMAGED as DAMAGED
     from .log import SUFFIX as SUFFIX
     from .log import TORN as TORN
+    from .log import SessionOnDisk as SessionOnDisk
     from .log import listed as listed
     from .log import log_path as log_path
     from .log import read_log as read_log
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from .providers import HttpProvider as HttpProvider
     from .providers import not_served as not_served
     from .session import Session as Session
-    from .session_list import SessionOnDisk as SessionOnDisk
     from .sessions import Sessions as Sessions
     from .stable_text import CALLS_OF_A_MESSAGE as CALLS_OF_A_MESSAGE
     from .stable_text import EXPECTED_CALLS as EXPECTED_CALLS
@@ -57,12 +57,11 @@ else:
             ),
             ".effort": "DEFAULT check_effort lost_section price_of_change",
             ".host": "Equipment Host",
-            ".log": "DAMAGED SUFFIX TORN listed log_path read_log",
+            ".log": "DAMAGED SUFFIX SessionOnDisk TORN listed log_path read_log",
             ".model_call": "Stopped",
             ".program": "open_agent",
             ".providers": "HttpProvider KEYS not_served",
             ".session": "Session",
-            ".session_list": "SessionOnDisk",
             ".sessions": "Sessions",
             ".stable_text": "CALLS_OF_A_MESSAGE EXPECTED_CALLS PERSONA",
         },

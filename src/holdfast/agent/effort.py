@@ -21,7 +21,7 @@ from holdfast.records.events import EffortSet
 from holdfast.wire import obj
 
 from . import model_choice
-from .compaction.measurement import length
+from .compaction.sizes import length
 
 if TYPE_CHECKING:
     from .session import Session

@@ -11,9 +11,9 @@ from holdfast.caches import Prompt
 from holdfast.records import Block, Message, ToolResult, ToolUse
 from holdfast.wire import DIALECTS, Body
 
-from . import places
 from .contract import InspectedBlock
 from .model_call import parsed
+from .requests import pinned_block
 from .window.entries import (
     AssistantTurn,
     Compacted,
@@ -51,7 +51,7 @@ def inspect(session: Session) -> tuple[InspectedBlock, ...]:
         span = body.blocks[place]
         owner, at = {"tools": "tools", "system": "host"}.get(span.section, block.role or "user"), None
         if span.section == "system" and shown and shown[-1].owner in ("host", "preferences", "memory"):
-            stable = shown[-1].owner == "host" and places.pinned(session, body)
+            stable = shown[-1].owner == "host" and pinned_block(session, body)
             owner = "preferences" if stable else "memory"  # the volatile segment stands behind the stable one
         if span.section == "messages":
             if owners:

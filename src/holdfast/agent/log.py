@@ -1,4 +1,4 @@
-"""A session on disk: one event a line, appended and never changed.
+"""Sessions on disk: one event a line, appended and never changed.
 
 A line that was begun when the process was killed is cut off when the log is opened for writing; the cut bytes are kept
 beside it. From a damaged line on nothing is read; before anything is appended, the whole file is copied. Whoever writes
@@ -11,13 +11,17 @@ import errno
 import os
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
+
+from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.records.events import Envelope
 
 from .log_content import LogContent, read, to_line
+from .window.projection import project
 
 fcntl: ModuleType | None
 try:
@@ -281,3 +285,79 @@ def _copy(path: Path, raw: bytes) -> Path:
             raise
         return copy
     raise FileExistsError(errno.EEXIST, "there are too many copies already", str(path))
+
+
+class SessionOnDisk(Struct, frozen=True, kw_only=True):
+    """A session on disk."""
+
+    id: str
+    started_at: int
+    last_at: int
+    turns: int
+    cost: Decimal
+    title: str
+    model: str
+    agent: str = ""
+    ended: bool = False
+    workspace: str = ""
+    damage: str = ""
+    """Where its log is damaged, and what is lost by that."""
+
+
+class UnreadableLog(Struct, frozen=True):
+    """A log on disk of which not even the beginning can be read."""
+
+    id: str
+    problem: str
+
+
+def stored(directory: Path) -> list[SessionOnDisk]:
+    """All of them but sub-agents', the newest first."""
+    found = [one for each in listed(directory) if (one := _one(directory, each)) is not None]
+    return sorted(found, key=lambda each: (each.last_at, each.id), reverse=True)
+
+
+def forked_from(directory: Path, id: str) -> str | None:
+    """The session that another one was forked from, if that is still there."""
+    try:
+        return project(read_log(log_path(directory, id))[:1]).forked_from
+    except HoldfastError:
+        return None
+
+
+def unreadable(directory: Path) -> list[UnreadableLog]:
+    """Logs that nothing can be salvaged of."""
+    found = []
+    for each in listed(directory):
+        try:
+            content = read_content(log_path(directory, each))
+        except HoldfastError as problem:
+            found.append(UnreadableLog(each, str(problem)))
+            continue
+        if content.damage is not None and content.state.composed is None:
+            found.append(UnreadableLog(each, f"{content.damage}, so nothing of it can be read"))
+    return found
+
+
+def _one(directory: Path, id: str) -> SessionOnDisk | None:
+    """A session as the list shows it; None for sub-agents' and for what cannot be read."""
+    try:
+        content = read_content(log_path(directory, id))
+    except HoldfastError:
+        return None
+    state, damage = content.state, content.damage
+    if state.composed is None or state.composed.parent is not None:
+        return None
+    return SessionOnDisk(
+        id=id,
+        started_at=state.started_at,
+        last_at=state.last_at,
+        turns=state.turns,
+        cost=state.cost + state.delegated_cost,
+        title=state.title,
+        model=state.model,
+        agent=state.agent,
+        ended=state.ended,
+        workspace=state.composed.workspace,
+        damage="" if damage is None else f"{damage}; lost: {damage.lost}",
+    )

@@ -22,8 +22,7 @@ from holdfast.wire import Answer
 from . import compaction, memory_updates, model_choice, tools_array
 from .contract import CostLine, Ended, Turn, Watch
 from .costs import total, used
-from .model_call import CallFailed, ModelAnswer, Stopped, call
-from .retry import falls_back
+from .model_call import CallFailed, ModelAnswer, Stopped, call, falls_back
 from .window.entries import AssistantTurn, Entry, attachments_json, message_json
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ async def _ask(session: Session, turn: _Running) -> ModelAnswer | None:
     """One answer of the model, kept; None where the question has to be put anew."""
     turn.lines += await compaction.before_request(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
     tools_array.before_request(session, turn=turn.id, watch=turn.watch, first=not turn.lines)
-    await memory_updates.look(session, turn.id)
+    await memory_updates.surface(session, turn.id)
     session.flush(turn.id)
     try:
         answered = await call(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)

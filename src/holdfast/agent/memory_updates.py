@@ -1,4 +1,5 @@
-"""What a conversation is told of the knowledge store: once at its start, and then only what has changed.
+"""What a conversation is told of memory: of the knowledge store, and of USER.md and MEMORY.md, once at its start and
+then only what has changed.
 
 A delta is an event before it is sent and an entry of the window afterwards; the context block is an event too. What the
 conversation knows is read from its state, so that a resumed session is told nothing twice.
@@ -8,23 +9,69 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
+from holdfast.config.sections import Memory
 from holdfast.facts import estimate
+from holdfast.memory import (
+    EMPTY,
+    FILES,
+    STORES,
+    Delta,
+    Knowledge,
+    MemoryFiles,
+    Stable,
+    Surfacing,
+    Vectors,
+    digest,
+    embedder,
+    project_of,
+)
 from holdfast.memory import Context as Block
-from holdfast.memory import Delta, Stable, Surfacing
 from holdfast.notices import warn_once
-from holdfast.records.events import Event, MemoryEvicted, MemorySurfaced
+from holdfast.records.events import Event, MemoryEvicted, MemorySurfaced, MemoryUpdated, VolatileChanged
+from holdfast.store import Store
 
-from .window.entries import Context, UserMessage
+from .window.entries import Context, Entry, MemoryChanged, TimelineItem, UserMessage
 from .window.flush import says_nothing
 from .window.state import standing
 
 if TYPE_CHECKING:
     from .session import Session
+
+
+class Memories:
+    """Knowledge for sessions, which share the model that compares meanings."""
+
+    def __init__(self, store: Store | None, tenant: str, workspace: Path, clock: Callable[[], float]) -> None:
+        self._store, self._tenant, self._workspace, self._clock = store, tenant, workspace, clock
+        self._vectors: dict[str, Vectors | None] = {}
+        self._loading = threading.Lock()
+
+    def of(self, memory: Memory, project: str = "") -> Knowledge | None:
+        """What is known here, where there is a store. Reads files: not for an event loop."""
+        if self._store is None:
+            return None
+        named = project or memory.project or str(project_of(self._workspace))
+        vectors = self._compared(self._store, memory)
+        return Knowledge(self._store, self._tenant, project=named, clock=self._clock, vectors=vectors)
+
+    def _compared(self, store: Store, memory: Memory) -> Vectors | None:
+        """Search by meaning, where a model is set and can be had."""
+        place = memory.model_dir
+        with self._loading:
+            if place and place not in self._vectors:
+                model = embedder(memory)
+                if isinstance(model, str):
+                    warn_once(_logger, "memory is searched by words alone: %s", model)
+                self._vectors[place] = None if isinstance(model, str) else Vectors(store, self._tenant, model)
+            return self._vectors.get(place)
+
 
 START, RESET, REFRESH = "session_start", "reset", "refresh"
 
@@ -50,7 +97,7 @@ def surfacing(session: Session) -> Surfacing | None:
     )
 
 
-async def stable(session: Session) -> Stable:
+async def stable_block(session: Session) -> Stable:
     """The stable block that a new conversation begins with."""
     chooser = surfacing(session)
     if chooser is None:
@@ -59,18 +106,18 @@ async def stable(session: Session) -> Stable:
     return await asyncio.to_thread(_tried, what, chooser.stable, now=session.clock()) or Stable()
 
 
-def begun(found: Stable) -> tuple[Event, ...]:
+def stable_events(stable: Stable) -> tuple[Event, ...]:
     """That the entries of the stable block stand in it; what it says stands in what the session is composed of."""
-    return (replace(_surfaced("stable", found, START), text=""),) if found.entries else ()
+    return (replace(_surfaced("stable", stable, START), text=""),) if stable.entries else ()
 
 
-async def look(session: Session, turn: str | None = None) -> None:
+async def surface(session: Session, turn: str | None = None) -> None:
     """Look for what the conversation has to be told, when the user has said something: what is told stands in front of
     that."""
     chooser, said = surfacing(session), _said(session)
     if chooser is None or said is None:
         return
-    found = await asyncio.to_thread(_tried, _UNREAD, _look, session, chooser, said)
+    found = await asyncio.to_thread(_tried, _UNREAD, _choose, session, chooser, said)
     if found:  # not in the thread, which goes on where the turn is cancelled
         session.log(*found, turn=turn)
 
@@ -113,7 +160,7 @@ def _tried(what: str, work: Callable[P, T], *given: P.args, **more: P.kwargs) ->
         return None
 
 
-def _look(session: Session, chooser: Surfacing, said: str) -> tuple[Event, ...]:
+def _choose(session: Session, chooser: Surfacing, said: str) -> tuple[Event, ...]:
     """What is to be told, as events; nothing is changed by it."""
     state, memory = session.state, session.settings.memory
     first = not state.spoken
@@ -121,7 +168,7 @@ def _look(session: Session, chooser: Surfacing, said: str) -> tuple[Event, ...]:
     if query is not None:
         chooser.knowledge.learn()
     if memory.placement == "blocks":
-        return _look_at_block(session, chooser, query, first=first)
+        return _choose_block(session, chooser, query, first=first)
     told = {each.entry: each.hash for each in state.surfaced}
     lost = _lost(session) if state.deltas < memory.delta_max else []
     found = chooser.again(lost, told) if lost else None
@@ -130,7 +177,7 @@ def _look(session: Session, chooser: Surfacing, said: str) -> tuple[Event, ...]:
     return (*_unsaid(lost, found), *(() if found is None else (_surfaced("delta", found, found.why),)))
 
 
-def _look_at_block(session: Session, chooser: Surfacing, query: str | None, *, first: bool) -> tuple[Event, ...]:
+def _choose_block(session: Session, chooser: Surfacing, query: str | None, *, first: bool) -> tuple[Event, ...]:
     state, stable = session.state, _stable(session)
     if first and not state.context:
         found: Block | None = chooser.context(query or "", stable=stable)
@@ -185,3 +232,59 @@ def _last(session: Session) -> str:
             if isinstance(item, UserMessage):
                 return item.text
     return ""
+
+
+USER_HEADING = "# USER.md: what is known of the user"
+MEMORY_HEADING = "# MEMORY.md: notes about the project"
+
+
+def volatile_text(user: str, memory: str) -> str:
+    """The volatile system text (`agent.volatile = "system"`); nothing where both files are empty."""
+    parts = ((USER_HEADING, user), (MEMORY_HEADING, memory))
+    return "\n\n".join(f"{heading}\n\n{text}" for heading, text in parts if text.strip())
+
+
+def volatile_now(files: MemoryFiles) -> str:
+    """The volatile system text as the files are now."""
+    return volatile_text(files.read("user"), files.read("memory"))
+
+
+def files_told(entries: Iterable[Entry], queue: Iterable[TimelineItem] = ()) -> dict[str, str]:
+    """The digest of what a conversation was last told of each file, or is about to be: what stands in its entries and
+    waits in its queue counts, nothing else."""
+    items = [item for entry in entries if isinstance(entry, Context) for item in entry.items]
+    waiting = sorted(queue, key=lambda item: (item.at, item.seq))
+    return {
+        item.store: digest("" if item.text == EMPTY else item.text)
+        for item in (*items, *waiting)
+        if isinstance(item, MemoryChanged)
+    }
+
+
+def update_files(session: Session, turn: str | None) -> None:
+    """USER.md and MEMORY.md may have changed by our tools or by somebody's hand. A sub-agent is told its task and
+    nothing beside it."""
+    if session.parent is not None:
+        return
+    if session.settings.agent.volatile == "system":
+        text = volatile_now(session.memory)
+        if text != session.state.volatile:
+            session.log(VolatileChanged(text=text), turn=turn)
+        return
+    if session.state.volatile:  # the setting was another one
+        session.log(VolatileChanged(text=""), turn=turn)
+    for event in file_changes(files_told(session.state.window.entries, session.state.queue), session.memory):
+        session.log(event, turn=turn)
+
+
+def file_changes(known: Mapping[str, str | None], files: MemoryFiles) -> tuple[MemoryUpdated, ...]:
+    """What has to be told, because a file says something else than a conversation knows (`known`, by store)."""
+    found = []
+    for file in FILES:
+        store, text = STORES[file], files.read(file)
+        before, now = known.get(store), digest(text)
+        if now == before or (before is None and not text):
+            continue
+        operation = "read" if before is None else "edit"
+        found.append(MemoryUpdated(store=store, operation=operation, digest=now, text=text or EMPTY))
+    return tuple(found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.records import Image, Message
 from holdfast.records.events import ModelRouted
 
-from .compaction.measurement import length
+from .compaction.sizes import length
 from .contract import Watch
 from .routing import Conditions, Gate, ModelRoute, fallback, route
 from .window.entries import AssistantTurn, Context, UserMessage

@@ -34,9 +34,8 @@ from holdfast.records.events import (
 from holdfast.tools import directory_of
 
 from . import tools_array
-from .log import Log
+from .log import Log, forked_from
 from .log_content import Damage, LogContent
-from .session_list import forked_from
 from .surroundings import changed
 from .window.entries import SessionContext, entry_json
 from .window.state import Projection

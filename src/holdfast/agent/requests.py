@@ -1,17 +1,35 @@
-"""A conversation as a request of one dialect. Pure: the same conversation gives the same bytes."""
+"""A conversation as a request of one dialect, and where in it the blocks stand that the engine plans for: volatile
+text, preferences, what sub-agents share, the summary. Pure: the same conversation gives the same bytes.
+
+The `prompt_cache_key` of requests to OpenAI is one for all sessions that begin alike: those of one tenant and workspace
+with the same system text and tools, and their sub-agents, which begin with their parent's. It is made when a session
+begins and stays with it; sessions that began without one send none. Why not one for each session: from GPT-5.6 on the
+key is part of an entry's name (rule B7), so that nothing a session wrote could be read by the next one or by a sub-
+agent. Up to GPT-5.5 requests are routed by their first tokens and the key (rule O3), and above about 15 a minute the
+rest overflow (rule O4). Without a key all workspaces whose prompts begin with the same persona are one such route; this
+key makes a route of each and parts nothing that is worth reading.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from holdfast import facts
 from holdfast.facts import ModelFacts
-from holdfast.records import Extra, Message, Opaque, Request, Text, ToolDefinition
-from holdfast.wire import DIALECTS
+from holdfast.records import Extra, Message, Opaque, Request, Text, ToolDefinition, encode_string
+from holdfast.wire import DIALECTS, Body
 
+from .window.entries import Compacted, SessionContext, Window
+from .window.renderer import render
 from .window.state import Projection
+
+if TYPE_CHECKING:
+    from .session import Session
+
 
 _UNSTORED: Extra = (("store", b"false"),)
 _PICTURES_APART = ("openai_chat", "openrouter")
@@ -107,3 +125,64 @@ def request(
         rest=(*own, *members),
         dialect=None if dialect in _PICTURES_APART else dialect,
     )
+
+
+_DIALECTS = ("openai_responses", "openai_chat")
+_CHARS = 40
+
+
+def cache_key(*, tenant: str, workspace: str, system: str, tools: str) -> str:
+    """A key for sessions with this head. It tells nothing of what it is made of."""
+    digest = sha256()
+    for part in (tenant, workspace, system, tools):
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()[:_CHARS]
+
+
+def key_members(model: ModelFacts, dialect: str, key: str) -> Extra:
+    """The member of a request that says it. None for a model that is not known to be OpenAI's: a server that only
+    speaks like it may refuse what it does not know."""
+    takes = model.known and model.provider == "openai" and dialect in _DIALECTS
+    if not key or not takes or len(key) > (model.limits.cache_key_chars or 0):
+        return ()
+    return (("prompt_cache_key", encode_string(key)),)
+
+
+def volatile_blocks(session: Session, body: Body) -> tuple[str, ...]:
+    """The blocks whose text may change: they carry no marker, also where the stable text is in one of them."""
+    system = session.system
+    if not system.changing or session.dialect not in ("anthropic", "openrouter"):
+        return ()
+    number = len(system.changing) if system.blocks else 1
+    return _system_blocks(body)[-number:]
+
+
+def pinned_block(session: Session, body: Body) -> dict[str, str]:
+    """The block with the preferences, behind the host's: it is cached for an hour."""
+    system = session.system
+    return {_system_blocks(body)[1]: "1h"} if system.blocks and system.host and system.stable else {}
+
+
+def _system_blocks(body: Body) -> tuple[str, ...]:
+    return tuple(span.path for span in body.blocks if span.section == "system")
+
+
+def shared_head(session: Session, body: Body) -> str | None:
+    """Where the surroundings end: so far an agent and its sub-agents send the same."""
+    entries = session.state.window.entries
+    if not entries or not isinstance(entries[0], SessionContext) or not entries[0].text.strip():
+        return None
+    if session.parent is None and not session.settings.agent.delegates.depth:
+        return None
+    return next((span.path for span in body.blocks if span.section == "messages"), None)
+
+
+def summary_block(session: Session) -> str | None:
+    """Where the summary of a compaction stands, for the one dialect whose zones begin with it."""
+    window = session.state.window
+    for place, entry in enumerate(window.entries if session.dialect == "anthropic" else ()):
+        if isinstance(entry, Compacted):
+            messages = render(Window(window.entries[: place + 1], window.borders[: place + 1]), session.static)
+            return f"messages[{len(messages) - 1}].content[{len(messages[-1].content) - 1}]"
+    return None

@@ -38,16 +38,26 @@ from holdfast.skills import SessionSkills
 from holdfast.tools import Cancel, Confirmations, Toolbox, dialect_of_model, mended
 from holdfast.wire import Body
 
-from . import compaction, costs, delegates, inspection, memory_updates, model_choice, places, volatile
+from . import compaction, costs, delegates, inspection, memory_updates, model_choice
 from .arguments import check_event, check_level, check_model, check_said, check_tasks, check_text, check_watched
-from .cache_key import key_members
 from .contract import Compaction, CostLine, DelegateResult, InspectedBlock, Task, Turn, Watch
 from .effort import effort_members, lost_section, set_effort
 from .event_filter import from_tools, publish
 from .log import Log
 from .loop import run_turn
 from .reopen import packed
-from .requests import SystemText, Target, named, request, system_of
+from .requests import (
+    SystemText,
+    Target,
+    key_members,
+    named,
+    pinned_block,
+    request,
+    shared_head,
+    summary_block,
+    system_of,
+    volatile_blocks,
+)
 from .resets import Resets
 from .window.entries import Static, message_json, to_json
 from .window.flush import flush
@@ -252,10 +262,10 @@ class Session:
             turn=turn,
             masking=masking,
             reset=self.reset,
-            volatile=places.volatile(self, body),
-            pinned=places.pinned(self, body),
-            summary=places.summary(self),
-            common=places.common(self, body),
+            volatile=volatile_blocks(self, body),
+            pinned=pinned_block(self, body),
+            summary=summary_block(self),
+            common=shared_head(self, body),
         )
         if self.on_planned is not None:
             self.on_planned(prepared)
@@ -270,7 +280,7 @@ class Session:
 
     def flush(self, turn: str | None = None) -> None:
         """What has happened since becomes one more entry, for ever."""
-        volatile.look(self, turn)
+        memory_updates.update_files(self, turn)
         with self._guard:
             entries = flush(self.state, self.now_us())
             if entries:

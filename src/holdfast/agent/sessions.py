@@ -49,8 +49,9 @@ from .effort import first_effort
 from .guides import agent_guides
 from .host import Equipment, Host
 from .keepalive import Keepalive
-from .log import Log, find, log_path, read_content
+from .log import Log, SessionOnDisk, UnreadableLog, find, log_path, read_content, stored, unreadable
 from .log_content import Damage
+from .memory_updates import Memories
 from .mentions import fitting, known_models, meant, some
 from .reopen import (
     ELSEWHERE,
@@ -66,7 +67,6 @@ from .reopen import (
 )
 from .routing import ConfiguredModels
 from .session import CLIENT, Session, SessionParts
-from .session_list import SessionOnDisk, UnreadableLog, stored, unreadable
 from .stable_text import EXPECTED_CALLS, PromptTexts, compose_session
 from .surroundings import surroundings
 from .window.entries import SessionContext, Static, to_json
@@ -74,7 +74,6 @@ from .window.projection import project
 from .window.renderer import render
 from .window.state import Projection
 from .window.times import zone
-from .workspace_memory import Memories
 
 
 class Sessions:
@@ -184,7 +183,7 @@ class Sessions:
         async with self._opening(log, log.discard):
             parts = SessionParts(log, agent, model, settings, skills, knowledge, amnesia=amnesia)
             session = self._session(parts)
-            stable = await memory_updates.stable(session)
+            stable = await memory_updates.stable_block(session)
             texts = PromptTexts(
                 persona=self._persona,
                 system_prompt=system_prompt,
@@ -202,7 +201,7 @@ class Sessions:
                 expected_calls=expected_calls,
             )
             first = SessionStarted(agent=agent or None, client=CLIENT, model=model)
-            self._begin(session, composed, around, first, *memory_updates.begun(stable))
+            self._begin(session, composed, around, first, *memory_updates.stable_events(stable))
         skills.announce(session.box.journal)
         session.keep_state()
         if goal:

@@ -7,6 +7,8 @@ sessions of a workspace share it.
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +18,7 @@ from msgspec import Struct
 from holdfast import facts
 from holdfast.config import Settings
 from holdfast.config.sections import Cache
-from holdfast.core import NO_OUTLOOK, Outlook, marks_nothing
+from holdfast.core import NO_OUTLOOK, SECTIONS, Outlook, marks_nothing, split_sections
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate
 from holdfast.memory import ANNOUNCEMENT_AGENT, beginning, whole
@@ -25,12 +27,12 @@ from holdfast.records.events import SessionComposed
 from holdfast.skills import SessionSkills
 from holdfast.tools import Workspace, mend, shown
 
-from .cache_key import cache_key
-from .padding_text import padding_sections
+from .requests import cache_key
 from .window.entries import tools_json
 
 if TYPE_CHECKING:
     from .session import Session
+
 
 EXPECTED_CALLS = 20.0
 """Requests that a session is expected to make, when it is decided whether its prefix is worth padding."""
@@ -245,3 +247,54 @@ def _read(workspace: Path, name: str) -> bytes | None:
 
 def _joined(*parts: str) -> str:
     return _GAP.join(part for part in parts if part)
+
+
+_log = logging.getLogger(__name__)
+
+MOST_PADDING = 65_536
+"""Bytes of a file: no floor asks for more, and a file that is larger is hardly meant."""
+
+
+def padding_sections(workspace: Path, named: str) -> Sequence[str]:
+    """The sections of the file `cache.padding_text` names, or the built-in ones where it names none. A file that cannot
+    be used is a warning and no more: a session can do without it."""
+    if not named:
+        return SECTIONS
+    try:
+        return _padding_sections(workspace, named)
+    except HoldfastError as problem:
+        _log.warning(
+            "cache.padding_text: %s; padding uses the built-in text. Correct the file or the setting",
+            str(problem).rstrip("."),
+        )
+        return SECTIONS
+
+
+def _padding_sections(workspace: Path, named: str) -> tuple[str, ...]:
+    try:
+        data = _padding_file(workspace, named)
+    except OSError as problem:
+        raise HoldfastError(f"{shown(named)} cannot be read ({problem.strerror or problem})") from problem
+    if len(data) > MOST_PADDING:
+        raise HoldfastError(f"{shown(named)} is longer than {MOST_PADDING:,} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise HoldfastError(f"{shown(named)} is no UTF-8 text") from problem
+    if "\0" in text:
+        raise HoldfastError(f"{shown(named)} is no text")
+    sections = split_sections(mend(text))
+    if not sections:
+        raise HoldfastError(f"{shown(named)} is empty")
+    return sections
+
+
+def _padding_file(workspace: Path, named: str) -> bytes:
+    """A relative name is a file of the workspace, and no link leads out of it; an absolute one was named by the user
+    outside of any workspace and is followed wherever it leads."""
+    place, name = workspace, named
+    if Path(named).is_absolute():
+        real = Path(os.path.realpath(named))
+        place, name = real.parent, real.name
+    with Workspace(place).open_read(name) as file:
+        return file.read(MOST_PADDING + 1)

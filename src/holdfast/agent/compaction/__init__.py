@@ -1,7 +1,7 @@
 """What is done when a conversation becomes too long: a summary in the place of old history, or without it.
 
-When it is due (`limits`), what goes (`cutting`, `trimming`), what the model is asked for (`asking`), what stands in its
-place (`composing`) and what that costs (`reckoning`) are functions of values; `driving` does it to a session. What goes
+When it is due and when it pays (`limits`), what goes (`cut`), what the model is asked for (`summary_request`) and what
+stands in its place (`summary_entry`, `carry_over`) are functions of values; `compactor` does it to a session. What goes
 stays in the log.
 """
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from .compactor import compact as compact
     from .compactor import elide as elide
     from .limits import is_too_long as is_too_long
-    from .measurement import length as length
+    from .sizes import length as length
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".compactor": "before_request compact elide",
             ".limits": "is_too_long",
-            ".measurement": "length",
+            ".sizes": "length",
         },
     )

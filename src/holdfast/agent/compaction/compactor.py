@@ -16,23 +16,20 @@ from holdfast.tools import Cancel
 
 from .. import memory_updates, tools_array
 from ..contract import Compaction, CostLine, Watch
-from ..costs import summed, used
+from ..costs import dollars, summed, used
 from ..model_call import CallFailed, Stopped, call
 from ..window.entries import Compacted, UserMessage, entry_json
 from ..window.renderer import render
-from . import messages
 from .carry_over import told_again
-from .cut import Cut, choose, turn_starts
-from .history_trim import trim
-from .limits import due, is_too_long, limit_of, reserve_of
-from .measurement import length, measured
-from .payback import Payback, estimate_payback
-from .sizes import Sizes, message_tokens
+from .cut import Cut, choose, trim, turn_starts
+from .limits import Payback, due, estimate_payback, is_too_long, limit_of, reserve_of
+from .sizes import Sizes, length, measured, message_tokens
 from .summary_entry import OpenWork, composed
 from .summary_request import ATTEMPTS, UnusableSummary, instruction, summary_of
 
 if TYPE_CHECKING:
     from ..session import Session
+
 
 _SHORTEST = 1_024
 """Tokens that a summary needs at least: with less room than this none is asked for."""
@@ -140,7 +137,7 @@ async def _compact(session: Session, order: _Order, lines: list[CostLine]) -> Co
             if not order.must:  # the conversation still fits, and later there may be an answer
                 if order.why == "user":
                     raise
-                order.watch.notice(messages.failed(failed.text))
+                order.watch.notice(failed_notice(failed.text))
                 return _unchanged(work)
             return _without_model(session, work)
         except BaseException as problem:
@@ -171,7 +168,7 @@ def _begin(session: Session, order: _Order, lines: list[CostLine], *, most: int 
     if cut is None or session.state.open_calls:
         if session not in _in_vain:
             now = length(session)  # with the message that waits: it may be what is too long
-            order.watch.notice(messages.in_vain(now.used + now.pending, order.why))
+            order.watch.notice(in_vain_notice(now.used + now.pending, order.why))
         _in_vain[session] = sizes.total
         return Compaction(why=order.why, tokens_before=sizes.total, tokens_after=sizes.total, elided=False, attempts=0)
     session.log(CompactionStarted(tokens=sizes.total, limit=limit, why=order.why), turn=order.turn)
@@ -248,7 +245,7 @@ def _completed(session: Session, work: _Work, text: str, *, elided: bool = False
     _reset(session, work.order.turn)
     _in_vain.pop(session, None)
     made = _compaction(work, after, elided, reckoned)
-    work.order.watch.notice(messages.done(made))
+    work.order.watch.notice(done_notice(made))
     return made
 
 
@@ -299,4 +296,32 @@ def _trim_history(session: Session, turn: str | None, watch: Watch) -> None:
     told: tuple[Event, ...] = told_again(entries[found.head : found.cut], kept)
     session.log(HistoryTrimmed(head=found.head, cut=found.cut), *told, turn=turn)
     _reset(session, turn)
-    watch.notice(messages.trimmed(len(turn_starts(kept)) + 1))
+    watch.notice(trimmed_notice(len(turn_starts(kept)) + 1))
+
+
+def done_notice(made: Compaction) -> str:
+    how = "outlined without the model" if made.elided else "summarized"
+    said = [f"Older history was {how}: {made.tokens_before:,} tokens became {made.tokens_after:,}."]
+    if made.cost is not None and made.rewrite_cost is not None:
+        said.append(f"It cost {dollars(made.cost)}, and the next request costs {dollars(made.rewrite_cost)} more.")
+    if made.saved_per_request is not None and made.payback is not None:
+        each = dollars(made.saved_per_request)
+        said.append(f"Each request is {each} cheaper, so it pays for itself after {made.payback:,} of them.")
+    elif made.saved_per_request is not None:
+        said.append("It does not pay for itself; it makes room.")
+    return " ".join(said)
+
+
+def in_vain_notice(tokens: int, why: str) -> str:
+    advice = "" if why == "user" else " Lower agent.compaction.keep_recent_tokens, or begin a new session."
+    return f"The conversation has {tokens:,} tokens; a summary would not make it shorter, so nothing was done.{advice}"
+
+
+def failed_notice(problem: str) -> str:
+    return f"Older history could not be summarized and stays as it is for now: {problem}"
+
+
+def trimmed_notice(turns: int) -> str:
+    """`turns` are those that stay, with the one that begins."""
+    left = "this turn" if turns == 1 else f"the last {turns:,} turns"
+    return f"Older history is left out: {left} and what follows are sent. The log keeps everything."

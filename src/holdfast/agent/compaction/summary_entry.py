@@ -1,18 +1,129 @@
-"""The text of a summary's entry: what the program knows for certain, then what the assistant wrote, named as such."""
+"""The text of a summary's entry: what the program knows for certain, then what the assistant wrote, named as such.
+
+Where the assistant wrote nothing that fits, an outline of the entries stands there: what the user said, which tools
+were called, what was said last. It is the same for the same entries, and never without bound.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from holdfast.tools import shown
+from holdfast.records import Text, ToolResult, ToolUse
+from holdfast.tools import cut, mend, shown
 
-from ..window.entries import Compacted, Entry
+from ..window.entries import AssistantTurn, Compacted, Context, Entry, SubagentStatus, UserMessage
 from ..window.state import DelegateState, ProcessState, TaskState
 from ..window.texts import one_line
 from .carry_over import OPENING, Facts, standing, written
-from .elision import BOUNDS, Bounds, middle_out, outline
+
+WITHOUT = "(This part was not summarized by the assistant. These are its outlines.)"
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """How much a summary may hold of each thing."""
+
+    messages: int
+    line: int
+    tools: int
+    said: int
+    earlier: int
+    files: int
+    tasks: int
+    facts: int
+    fact: int
+
+
+BOUNDS = (
+    Bounds(messages=60, line=240, tools=40, said=2_000, earlier=16_000, files=100, tasks=50, facts=40, fact=8_000),
+    Bounds(messages=24, line=160, tools=20, said=800, earlier=4_000, files=40, tasks=30, facts=30, fact=4_000),
+    Bounds(messages=8, line=120, tools=8, said=300, earlier=1_200, files=15, tasks=15, facts=20, fact=1_500),
+    Bounds(messages=3, line=80, tools=3, said=120, earlier=300, files=5, tasks=5, facts=10, fact=300),
+    Bounds(messages=0, line=0, tools=0, said=0, earlier=0, files=0, tasks=0, facts=1, fact=120),
+)
+"""From the longest to the shortest: the first that fits is taken. The last fits wherever something is gained."""
+
+
+def outline(entries: Sequence[Entry], bounds: Bounds, *, earlier: str = "") -> str:
+    """What these entries come to; `earlier` is the summary that stood among them."""
+    parts = [WITHOUT]
+    if bounds.earlier and earlier.strip():
+        parts.append("### Before\n" + cut(earlier.strip(), bounds.earlier))
+    said = [f"- {_line(text, bounds.line)}" for text in _asked(entries)]
+    if bounds.messages and said:
+        parts.append("### The user said\n" + "\n".join(middle_out(said, bounds.messages)))
+    calls = _calls(entries)
+    if bounds.tools and calls:
+        parts.append("### Tools called\n" + "\n".join(calls[: bounds.tools]))
+    results = [f"- {_line(item.text, bounds.line)}" for item in _delegated(entries)]
+    if bounds.messages and results:
+        parts.append("### Sub-agents reported\n" + "\n".join(middle_out(results, bounds.messages)))
+    last = _last_said(entries)
+    if bounds.said and last:
+        parts.append("### The assistant said last\n" + "\n".join(f"> {line}" for line in _short(last, bounds.said)))
+    return "\n".join(parts)
+
+
+def middle_out(lines: Sequence[str], most: int) -> list[str]:
+    """Lines with those in the middle left out where they are too many: the beginning says what it was about, the end
+    where it stands."""
+    if len(lines) <= most:
+        return list(lines)
+    front = most // 3
+    back = most - front
+    return [*lines[:front], f"- (… {len(lines) - most} more …)", *lines[len(lines) - back :]]
+
+
+def _asked(entries: Sequence[Entry]) -> Iterator[str]:
+    for entry in entries:
+        if isinstance(entry, Context):
+            yield from (item.text for item in entry.items if isinstance(item, UserMessage) and item.text.strip())
+
+
+def _delegated(entries: Sequence[Entry]) -> list[SubagentStatus]:
+    items = (item for entry in entries if isinstance(entry, Context) for item in entry.items)
+    return [item for item in items if isinstance(item, SubagentStatus) and item.status != "started" and item.text]
+
+
+def _calls(entries: Sequence[Entry]) -> list[str]:
+    """Tools by how often they were called."""
+    called: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for entry in entries:
+        if not isinstance(entry, AssistantTurn):
+            continue
+        names = {block.id: block.name for block in entry.message.content if isinstance(block, ToolUse)}
+        called.update(names.values())
+        for message in entry.results:
+            for block in message.content:
+                if isinstance(block, ToolResult) and block.is_error and block.tool_use_id in names:
+                    failed[names[block.tool_use_id]] += 1
+    ordered = sorted(called.items(), key=lambda each: (-each[1], each[0]))
+    return [f"- {shown(name)}: {n}" + (f" ({failed[name]} failed)" if failed[name] else "") for name, n in ordered]
+
+
+def _last_said(entries: Sequence[Entry]) -> str:
+    for entry in reversed(entries):
+        if isinstance(entry, Compacted):
+            return ""
+        if isinstance(entry, AssistantTurn):
+            text = "\n".join(block.text for block in entry.message.content if isinstance(block, Text)).strip()
+            if text:
+                return text
+    return ""
+
+
+def _line(text: str, most: int) -> str:
+    """The first line of a text that says something."""
+    line = next((line.strip() for line in mend(text).splitlines() if line.strip()), "")
+    return line if len(line) <= most else f"{line[:most]}…"
+
+
+def _short(text: str, most: int) -> list[str]:
+    return cut(mend(text), most).splitlines()
+
 
 SUMMARY = "## Summary written by the assistant"
 OUTLINE = "## Outline made by the program"
