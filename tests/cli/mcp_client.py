@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from mcp import Client, StdioServerParameters, types
 
 from holdfast.cli.mcp.server import build
-from holdfast.cli.mcp.tools import Elsewhere
+from holdfast.cli.mcp.tools import OtherServers
 
 T = TypeVar("T")
 COMMAND = [sys.executable, "-m", "holdfast", "mcp"]
@@ -44,7 +44,7 @@ def inside(ask: Callable[[Client], Awaitable[T]], *, read_only: bool = False) ->
     """What a client in this process gets; the other servers are programs all the same."""
 
     async def run() -> T:
-        elsewhere = Elsewhere(read_only=read_only)
+        elsewhere = OtherServers(read_only=read_only)
         try:
             async with Client(build(elsewhere, read_only=read_only)) as client:
                 return await ask(client)

@@ -15,7 +15,7 @@ from holdfast.agent.log import Log
 from holdfast.cli import run as main
 from holdfast.cli.chat import command as chat_module
 from holdfast.cli.chat.loop import parted
-from holdfast.cli.chat.screen import Plain
+from holdfast.cli.chat.screen import PlainScreen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running
 from tests.cli.chats import Chatting
@@ -353,13 +353,13 @@ class TestBookkeeping:
 
 class TestScreens:
     def test_a_pipe_gets_plain_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert isinstance(chat_module.screen_here(), Plain)
+        assert isinstance(chat_module.screen_here(), PlainScreen)
 
     @pytest.mark.parametrize(("term", "plain"), [("xterm", False), ("dumb", True), ("", True)])
     def test_a_terminal_gets_what_it_understands(self, monkeypatch: pytest.MonkeyPatch, term: str, plain: bool) -> None:
         monkeypatch.setattr(sys, "stdout", _Tty())
         monkeypatch.setenv("TERM", term)
-        assert isinstance(chat_module.screen_here(), Plain) is plain
+        assert isinstance(chat_module.screen_here(), PlainScreen) is plain
 
     def test_without_the_library_it_is_plain_and_says_so(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -367,7 +367,7 @@ class TestScreens:
         monkeypatch.setattr(sys, "stdout", _Tty())
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setitem(sys.modules, "holdfast.cli.chat.terminal", None)
-        assert isinstance(chat_module.screen_here(), Plain)
+        assert isinstance(chat_module.screen_here(), PlainScreen)
         assert "pip install 'holdfast[agent]'" in capsys.readouterr().err
 
 

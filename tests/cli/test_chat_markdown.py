@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.segment import SegmentLines
 
-from holdfast.cli.chat.markdown import THEME, Growing, rendered
+from holdfast.cli.chat.markdown import THEME, GrowingMarkdown, rendered
 
 LONG = "Superlongwordthatdoesnotfit" * 4
 SOURCE = f"""# Title
@@ -53,7 +53,7 @@ def console(width: int, *, colours: bool = False) -> Console:
 
 
 def shown(source: str, width: int) -> str:
-    growing = Growing()
+    growing = GrowingMarkdown()
     blocks = [*growing.feed(source), growing.close()]
     plain = console(width)
     return "\n".join("".join(segment.text for segment in line) for block in blocks for line in rendered(block, plain))
@@ -61,7 +61,7 @@ def shown(source: str, width: int) -> str:
 
 class TestGrowing:
     def test_a_block_is_finished_when_the_next_one_has_begun(self) -> None:
-        growing = Growing()
+        growing = GrowingMarkdown()
         assert growing.feed("First par") == []
         assert growing.feed("agraph.\n\n") == []
         assert growing.feed("Second") == []
@@ -70,24 +70,24 @@ class TestGrowing:
         assert growing.close() == "Second one.\n"
 
     def test_a_line_that_is_not_complete_decides_nothing(self) -> None:
-        growing = Growing()
+        growing = GrowingMarkdown()
         assert growing.feed("1. one\n\n2") == []
         assert growing.feed(". two\n") == []
         assert growing.close() == "1. one\n\n2. two\n"
 
     def test_code_with_blank_lines_is_one_block(self) -> None:
-        growing = Growing()
+        growing = GrowingMarkdown()
         assert growing.feed("```\na\n\n\nb\n") == []
         assert growing.feed("```\nText\n") == ["```\na\n\n\nb\n```\n"]
 
     @given(st.lists(st.sampled_from(list(SOURCE)) | st.text("#*-|`>1. \n\x0b\u2028ab", max_size=9), max_size=60))
     def test_whatever_comes_nothing_is_lost(self, pieces: list[str]) -> None:
-        growing = Growing()
+        growing = GrowingMarkdown()
         blocks = [block for piece in pieces for block in growing.feed(piece)]
         assert "".join([*blocks, growing.close()]) == "".join(pieces)
 
     def test_pieces_of_any_size_give_the_same_blocks(self) -> None:
-        whole, single = Growing(), Growing()
+        whole, single = GrowingMarkdown(), GrowingMarkdown()
         at_once = [*whole.feed(SOURCE), whole.close()]
         one_by_one = [block for char in SOURCE for block in single.feed(char)]
         assert [*one_by_one, single.close()] == at_once

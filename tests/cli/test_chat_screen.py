@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent.contract import CostLine, Turn
-from holdfast.cli.chat.screen import MOST_OUTPUT, Plain
-from holdfast.cli.chat.terminal import Terminal
+from holdfast.cli.chat.screen import MOST_OUTPUT, PlainScreen
+from holdfast.cli.chat.terminal import TerminalScreen
 from holdfast.records import Message, Text, ToolResult, ToolUse, usage
 from holdfast.tools import ToolAnswer
 from tests.cli.terminals import Emulator
@@ -54,7 +54,7 @@ class Seen:
         self.emulator = Emulator(columns, rows)
         self.out = Out(self.emulator)
         self.now = 100.0
-        self.screen = Terminal(self.out, colours=colours, clock=lambda: self.now)
+        self.screen = TerminalScreen(self.out, colours=colours, clock=lambda: self.now)
 
     def stream(self, text: str, size: int = 17) -> None:
         for start in range(0, len(text), size):
@@ -204,9 +204,9 @@ class TestTerminal:
 
 
 class TestPlain:
-    def both(self, *, watched: bool = False, whole: bool = False) -> tuple[Plain, io.StringIO, io.StringIO]:
+    def both(self, *, watched: bool = False, whole: bool = False) -> tuple[PlainScreen, io.StringIO, io.StringIO]:
         out, aside = io.StringIO(), io.StringIO()
-        return Plain(out, aside, watched=watched, whole=whole), out, aside
+        return PlainScreen(out, aside, watched=watched, whole=whole), out, aside
 
     def test_answers_go_to_one_side_and_all_else_to_the_other(self) -> None:
         screen, out, aside = self.both()

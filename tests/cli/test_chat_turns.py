@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.agent.contract import CostLine, Turn
 from holdfast.cli.chat.confirm import asked, lines_of, nobody
-from holdfast.cli.chat.turns import Conductor, Leave, Work, handling, leaving
+from holdfast.cli.chat.turns import AgentThread, Conductor, Leave, handling, leaving
 from holdfast.records import Message, Text, ToolResult, ToolUse, usage
 from holdfast.tools import Cancel, Decision, Question, ToolAnswer
 
@@ -75,7 +75,7 @@ class Heard:
 
 @pytest.fixture
 def conductor(interruptible: None) -> Iterator[Conductor]:
-    work = Work()
+    work = AgentThread()
     yield Conductor(work, Heard())
     work.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.agent.contract import CostLine
 from holdfast.cli.chat.words import (
-    Cleaner,
+    TextCleaner,
     call_line,
     call_words,
     clean,
@@ -47,11 +47,11 @@ class TestCleaning:
         assert clean(given) == shown
 
     def test_a_line_end_that_comes_in_two_pieces_is_one(self) -> None:
-        cleaner = Cleaner()
+        cleaner = TextCleaner()
         assert cleaner.feed("one\r") + cleaner.feed("\ntwo") + cleaner.close() == "one\ntwo"
 
     def test_a_return_at_the_end_is_not_lost(self) -> None:
-        cleaner = Cleaner()
+        cleaner = TextCleaner()
         assert cleaner.feed("one\r") + cleaner.close() == r"one\r"
         assert cleaner.close() == ""
 

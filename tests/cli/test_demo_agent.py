@@ -13,7 +13,7 @@ from holdfast.agent.compaction.summary_request import INSTRUCTION
 from holdfast.cli.demo import table
 from holdfast.cli.demo.table import Saving
 from holdfast.demo import library, session, workspace
-from holdfast.demo.agent import SCOUTS, Played, play
+from holdfast.demo.agent import SCOUTS, AgentRun, play
 from holdfast.demo.arms import ARMS, WHOLE, Arm
 from holdfast.demo.model import SKILLS, SUMMARIZE, asked, model, scout_task
 from holdfast.demo.provider import apart
@@ -28,7 +28,7 @@ MODEL = "anthropic:claude-opus-5-5"
 TURNS = session.turns(12)
 
 
-def played(arm: Arm, folder: Path, turns: int = 12) -> Played:
+def played(arm: Arm, folder: Path, turns: int = 12) -> AgentRun:
     return play(arm, folder / "played", MODEL, TURNS[:turns])
 
 
@@ -37,12 +37,12 @@ def alternative(mechanism: str) -> Arm:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Played:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> AgentRun:
     return played(WHOLE, tmp_path_factory.mktemp("whole"))
 
 
 @pytest.mark.slow
-def test_everything_happens_in_one_session(whole: Played) -> None:
+def test_everything_happens_in_one_session(whole: AgentRun) -> None:
     assert whole.count(SkillLoaded) == len(set(SKILLS.values()))
     assert whole.count(ToolOffloaded) >= 3
     assert whole.told >= 3
@@ -57,13 +57,13 @@ def test_everything_happens_in_one_session(whole: Played) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_session_costs_the_same(whole: Played, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_same_session_costs_the_same(whole: AgentRun, tmp_path_factory: pytest.TempPathFactory) -> None:
     again = played(WHOLE, tmp_path_factory.mktemp("whole"))
     assert (again.cost, again.prompt, again.read, again.calls) == (whole.cost, whole.prompt, whole.read, whole.calls)
 
 
 @pytest.mark.slow
-def test_skills_in_the_system_text_are_not_loaded(whole: Played, tmp_path: Path) -> None:
+def test_skills_in_the_system_text_are_not_loaded(whole: AgentRun, tmp_path: Path) -> None:
     found = played(alternative("skills loaded on request"), tmp_path)
     assert found.done
     assert found.count(SkillLoaded) == 0
@@ -72,7 +72,7 @@ def test_skills_in_the_system_text_are_not_loaded(whole: Played, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_results_that_stay_are_offloaded_nowhere(whole: Played, tmp_path: Path) -> None:
+def test_results_that_stay_are_offloaded_nowhere(whole: AgentRun, tmp_path: Path) -> None:
     found = played(alternative("long results kept in files"), tmp_path)
     assert found.done
     assert found.count(ToolOffloaded) == 0
@@ -80,7 +80,7 @@ def test_results_that_stay_are_offloaded_nowhere(whole: Played, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_memory_in_a_system_block_is_read_less_from_the_cache(whole: Played, tmp_path: Path) -> None:
+def test_memory_in_a_system_block_is_read_less_from_the_cache(whole: AgentRun, tmp_path: Path) -> None:
     found = played(alternative("changed memory appended"), tmp_path)
     assert found.done
     assert found.told == 3
@@ -102,7 +102,7 @@ def test_sub_agents_in_another_way_write_more(mechanism: str, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_summary_apart_from_the_conversation_costs_more_and_is_the_same(whole: Played, tmp_path: Path) -> None:
+def test_a_summary_apart_from_the_conversation_costs_more_and_is_the_same(whole: AgentRun, tmp_path: Path) -> None:
     found = played(alternative("summary asked on cached prefix"), tmp_path)
     summaries = [[e.summary for e in each.events if isinstance(e, CompactionCompleted)] for each in (whole, found)]
     assert summaries[0] == summaries[1]
@@ -112,7 +112,7 @@ def test_a_summary_apart_from_the_conversation_costs_more_and_is_the_same(whole:
 
 
 @pytest.mark.slow
-def test_without_a_summary_more_is_sent(whole: Played, tmp_path: Path) -> None:
+def test_without_a_summary_more_is_sent(whole: AgentRun, tmp_path: Path) -> None:
     found = played(alternative("old history summarized"), tmp_path)
     assert found.count(CompactionCompleted) == 0
     assert found.prompt > whole.prompt
@@ -236,7 +236,7 @@ def test_small_costs_are_shown_in_hundredths_of_a_cent_and_nothing_as_nothing() 
 
 
 def test_a_session_without_pauses_and_summaries_says_so() -> None:
-    nothing = Played(calls=1, prompt=1, read=0, cost=Decimal(1), without=Decimal(1), events=(), pauses=(), done=False)
+    nothing = AgentRun(calls=1, prompt=1, read=0, cost=Decimal(1), without=Decimal(1), events=(), pauses=(), done=False)
     (line,) = table.happened(nothing, None)
     assert "no pause, no summary of old history. THE FILES ARE NOT AS ASKED FOR." in line
     assert list(table.payback(nothing, None)) == []

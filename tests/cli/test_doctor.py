@@ -20,7 +20,7 @@ from holdfast.agent import providers
 from holdfast.cli import cli
 from holdfast.cli.doctor.command import MOST_PROBLEMS
 from holdfast.cli.doctor.facts import OLD_DAYS, dates
-from holdfast.cli.doctor.findings import Line, checked, side_by_side
+from holdfast.cli.doctor.findings import CheckResult, checked, side_by_side
 from holdfast.cli.doctor.machine import KEYS, extras, home
 from holdfast.cli.doctor.network import VERSION_S, upstream
 from holdfast.config import load_config
@@ -41,15 +41,15 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def doctor(*arguments: str, problems: int = 0) -> list[Line]:
+def doctor(*arguments: str, problems: int = 0) -> list[CheckResult]:
     done = CliRunner().invoke(cli, ["doctor", "--json", *(arguments or ("--offline",))], catch_exceptions=False)
     assert done.exit_code == (1 if problems else 0), done.output
     found: dict[str, Any] = json.loads(done.stdout)
     assert found["problems"] == problems, found
-    return [Line(**line) for line in found["lines"]]
+    return [CheckResult(**line) for line in found["lines"]]
 
 
-def of(lines: list[Line], topic: str) -> list[Line]:
+def of(lines: list[CheckResult], topic: str) -> list[CheckResult]:
     return [line for line in lines if line.topic == topic]
 
 
@@ -337,23 +337,23 @@ def test_extras_and_keys_are_those_of_the_packages() -> None:
 def test_one_that_hangs_or_fails_does_not_stop_the_others() -> None:
     ended = threading.Event()
 
-    def hangs() -> Iterator[Line]:
+    def hangs() -> Iterator[CheckResult]:
         ended.wait(20)
-        yield Line("ok", "a", "late")
+        yield CheckResult("ok", "a", "late")
 
-    def fails() -> Iterator[Line]:
+    def fails() -> Iterator[CheckResult]:
         raise KeyError("what")
 
-    found = side_by_side([("a: this", hangs), ("b", fails), ("c", lambda: [Line("ok", "c", "fine")])], 0.3)
+    found = side_by_side([("a: this", hangs), ("b", fails), ("c", lambda: [CheckResult("ok", "c", "fine")])], 0.3)
     ended.set()
     assert [(line.state, line.topic) for line in found] == [("warning", "a"), ("warning", "b"), ("ok", "c")]
     assert found[0].what.startswith("this: no answer within")
     assert "KeyError" in found[1].what
 
 
-def _all() -> list[Line]:
+def _all() -> list[CheckResult]:
     done = CliRunner().invoke(cli, ["doctor", "--json"], catch_exceptions=False)
-    return [Line(**line) for line in json.loads(done.stdout)["lines"]]
+    return [CheckResult(**line) for line in json.loads(done.stdout)["lines"]]
 
 
 def _listen(server: socket.socket, got: list[bytes], times: int) -> None:

@@ -20,7 +20,7 @@ import click
 from holdfast.errors import HoldfastError
 from holdfast.version import __version__
 
-from .lazy_group import Lazy
+from .lazy_group import LazyGroup
 
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
 
@@ -112,7 +112,7 @@ COMMANDS = {
 }
 
 
-class Commands(Lazy):
+class Commands(LazyGroup):
     """The commands of the table."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

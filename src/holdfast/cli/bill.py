@@ -58,50 +58,50 @@ def command(
     with looking() as store:
         if store is None:
             nothing = report.window(since, until)
-            found = Bill(window=nothing, total=Sums(), models=(), sessions=(), clients=(), days=(), kinds=())
+            bill = Bill(window=nothing, total=Sums(), models=(), sessions=(), clients=(), days=(), kinds=())
         else:
             tenant = whose(store, tenant)
             if session is not None:
                 named = report.find(store, session, kind="session", tenant=tenant)
                 session, tenant = named.id, named.tenant
             zone = UTC if json_ else None
-            found = report.bill(store, start=since, end=until, tenant=tenant, session=session, zone=zone)
+            bill = report.bill(store, start=since, end=until, tenant=tenant, session=session, zone=zone)
             level = load_config().settings.cache.repair
             repairs = report.repair_savings(store, level, start=since, end=until, tenant=tenant, session=session)
-            found = replace(found, repairs=repairs)
+            bill = replace(bill, repairs=repairs)
     if json_:
-        print_json(found)
+        print_json(bill)
     elif store is None:
         click.echo(nothing_yet())
-    elif not found.total.calls:
+    elif not bill.total.calls:
         click.echo(f"There is nothing to pay{in_window(since, until)}.")
     else:
-        for line in _lines(found, by, limit, tables.width()):
+        for line in _lines(bill, by, limit, tables.width()):
             click.echo(line)
 
 
-def _lines(found: Bill, by: str, limit: int, room: int | None) -> Iterator[str]:
-    groups: Sequence[Sums] = getattr(found, f"{by}s")
+def _lines(bill: Bill, by: str, limit: int, room: int | None) -> Iterator[str]:
+    groups: Sequence[Sums] = getattr(bill, f"{by}s")
     shown = groups[-limit:] if by == "day" else groups[:limit]
-    saved = found.total.saved is not None
-    names = _session_names(found.sessions[:limit]) if by == "session" else [_name(each, by) for each in shown]
+    saved = bill.total.saved is not None
+    names = _session_names(bill.sessions[:limit]) if by == "session" else [_name(each, by) for each in shown]
     rows = [_row(name, each, saved) for name, each in zip(names, shown, strict=True)]
-    yield from tables.table(_columns(by, saved), [*rows, _row("total", found.total, saved)], room)
+    yield from tables.table(_columns(by, saved), [*rows, _row("total", bill.total, saved)], room)
     yield ""
     if len(shown) < len(groups):
         dropped = counted(len(groups) - len(shown), f"more {by}")
         yield from tables.wrapped(f"{dropped} in the total alone; --limit shows them.", room)
-    if found.total.list_price is not None:
+    if bill.total.list_price is not None:
         yield from tables.wrapped(STARRED, room)
-    for said in (*sentences(found.total), *_removed(found)):
-        yield from tables.wrapped(said, room)
-    if found.repairs is not None:
-        yield from tables.wrapped(sentence(found.repairs), room)
+    for line in (*sentences(bill.total), *_removed(bill)):
+        yield from tables.wrapped(line, room)
+    if bill.repairs is not None:
+        yield from tables.wrapped(sentence(bill.repairs), room)
 
 
-def _removed(found: Bill) -> Iterator[str]:
+def _removed(bill: Bill) -> Iterator[str]:
     """What is not known any more of calls that retention or somebody has removed."""
-    calls = sum(each.calls for each in found.kinds if each.id is None)
+    calls = sum(each.calls for each in bill.kinds if each.id is None)
     if calls:
         yield (
             f"Of {counted(calls, 'call')} the sums alone are kept: NO CACHE is reckoned from their average size, and "

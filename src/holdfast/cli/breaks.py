@@ -76,60 +76,60 @@ def command(
     check_window(since, until)
     with looking() as store:
         if store is None:
-            found = BreakReports(window=report.window(since, until), breaks=())
+            breaks = BreakReports(window=report.window(since, until), breaks=())
         else:
             tenant = whose(store, tenant)
             if session is not None:
                 named = report.find(store, session, kind="session", tenant=tenant)
                 session, tenant = named.id, named.tenant
-            found = report.breaks(
+            breaks = report.breaks(
                 store, start=since, end=until, tenant=tenant, session=session, resets=resets, limit=limit
             )
             level = load_config().settings.cache.repair
             repairs = report.repair_savings(store, level, start=since, end=until, tenant=tenant, session=session)
-            found = replace(found, breaks=with_changes(found.breaks), repairs=repairs)
+            breaks = replace(breaks, breaks=with_changes(breaks.breaks), repairs=repairs)
     if json_:
-        print_json(found)
+        print_json(breaks)
     elif store is None:
         click.echo(nothing_yet())
-    elif not found.breaks:
+    elif not breaks.breaks:
         click.echo(f"Nothing broke the cache{in_window(since, until)}.")
     else:
-        _print(found)
-    if found.repairs is not None and not json_:
-        click.echo("\n".join(tables.wrapped(sentence(found.repairs), tables.width())))
+        _print(breaks)
+    if breaks.repairs is not None and not json_:
+        click.echo("\n".join(tables.wrapped(sentence(breaks.repairs), tables.width())))
 
 
-def _print(found: BreakReports) -> None:
+def _print(reports: BreakReports) -> None:
     room = tables.width()
-    calls = tables.short_ids(each.call for each in found.breaks)
-    sessions = tables.short_ids(each.session for each in found.breaks)
-    tenants = tables.several(each.tenant for each in found.breaks)
-    for line in tables.table(COLUMNS, [_row(each, calls, sessions, tenants) for each in found.breaks], room):
+    calls = tables.short_ids(each.call for each in reports.breaks)
+    sessions = tables.short_ids(each.session for each in reports.breaks)
+    tenants = tables.several(each.tenant for each in reports.breaks)
+    for line in tables.table(COLUMNS, [_row(each, calls, sessions, tenants) for each in reports.breaks], room):
         click.echo(line)
     click.echo("")
-    for line in cures(found.breaks, room):
+    for line in cures(reports.breaks, room):
         click.echo(line)
-    for line in _changed(found.breaks, calls, room):
+    for line in _changed(reports.breaks, calls, room):
         click.echo(line)
-    lost, missed = _sum(found.breaks), sum(each.reason in MISSED for each in found.breaks)
-    resets = sum(each.reason is not None for each in found.breaks) - missed
-    number = counted(len(found.breaks) - resets - missed, "break")
+    lost, missed = _sum(reports.breaks), sum(each.reason in MISSED for each in reports.breaks)
+    resets = sum(each.reason is not None for each in reports.breaks) - missed
+    number = counted(len(reports.breaks) - resets - missed, "break")
     number += f", {counted(missed, 'turn')} past Holdfast or without markers" if missed else ""
     number += f" and {counted(resets, 'reset')}" if resets else ""
-    more = ", the newest; --limit shows more" if found.more else ""
-    listed = f" {STARRED}" if any(each.subscription for each in found.breaks) else ""
+    more = ", the newest; --limit shows more" if reports.more else ""
+    listed = f" {STARRED}" if any(each.subscription for each in reports.breaks) else ""
     for line in tables.wrapped(f"{number}: {dollars(lost)}{more}.{listed} `holdfast show CALL` shows one call.", room):
         click.echo(line)
 
 
-def _changed(found: tuple[BreakReport, ...], calls: dict[str, str], room: int | None) -> Iterator[str]:
+def _changed(breaks: tuple[BreakReport, ...], calls: dict[str, str], room: int | None) -> Iterator[str]:
     """What changed, where words of prompts are kept; a blank line behind it."""
-    kept = [each for each in found if shown_words(each)]
-    if not kept:
+    readable = [each for each in breaks if shown_words(each)]
+    if not readable:
         return
     yield "What changed:"
-    for each in kept:
+    for each in readable:
         for line in change_lines(each):
             yield from tables.wrapped(f"  {calls[each.call]} {each.path}: {line}", room, indent="    ")
     yield ""
@@ -171,10 +171,10 @@ def where(each: BreakReport) -> str:
     return each.path if each.offset is None else f"{each.path} @{each.offset:,}"
 
 
-def cures(found: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
+def cures(breaks: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
     """What to do, once for every cure, the dearest first; a blank line behind it."""
     by_cure: dict[str, list[BreakReport]] = {}
-    for each in found:
+    for each in breaks:
         if each.advice and curable(each):
             by_cure.setdefault(each.cure or "", []).append(each)
     if not by_cure:
@@ -185,12 +185,12 @@ def cures(found: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
         kind = "break" if newest.reason is None else "turn" if newest.reason in MISSED else "reset"
         cost = f"{counted(len(those), kind)}, {dollars(_sum(those))}"
         first = newest.advice or ""
-        told = with_others(first, others(first, (each.advice or "" for each in those[1:])))
-        yield from tables.wrapped(f"  {name} ({cost}): {told}{or_set(newest.setting)}", room, indent="    ")
+        advice = with_others(first, others(first, (each.advice or "" for each in those[1:])))
+        yield from tables.wrapped(f"  {name} ({cost}): {advice}{or_set(newest.setting)}", room, indent="    ")
     yield from tables.wrapped(f"  {CATALOGUE}", room, indent="    ")
     yield ""
 
 
-def _sum(found: tuple[BreakReport, ...] | list[BreakReport]) -> Decimal | None:
-    known = [each.dollars for each in found if each.dollars is not None]
-    return sum(known, Decimal(0)) if known else None
+def _sum(breaks: tuple[BreakReport, ...] | list[BreakReport]) -> Decimal | None:
+    costs = [each.dollars for each in breaks if each.dollars is not None]
+    return sum(costs, Decimal(0)) if costs else None

@@ -37,16 +37,18 @@ def command(traces: tuple[Path, ...], without: tuple[Rule, ...], as_json: bool) 
     """
     use_configured_facts()
     read_traces = [trace for path in traces for trace in read(path)]
-    found = [calibrate(trace, without=without) for trace in read_traces]
-    whole = [calibrate(trace) for trace in read_traces] if without else found
+    calibrations = [calibrate(trace, without=without) for trace in read_traces]
+    whole = [calibrate(trace) for trace in read_traces] if without else calibrations
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode([_summed(one) for one in found])))
+        click.echo(msgspec.json.format(msgspec.json.encode([_summed(one) for one in calibrations])))
     else:
-        click.echo("\n\n".join(_told(one, all_rules, without) for one, all_rules in zip(found, whole, strict=True)))
-    empty = [one.trace for one in found if not one.compared]
+        click.echo(
+            "\n\n".join(_told(one, all_rules, without) for one, all_rules in zip(calibrations, whole, strict=True))
+        )
+    empty = [one.trace for one in calibrations if not one.compared]
     if empty:
         raise HoldfastError(f"{_listed(empty)}: no request is left to compare; a lane's first is where it starts from.")
-    short = [one.trace for one in found if not one.enough]
+    short = [one.trace for one in calibrations if not one.enough]
     if short:
         raise HoldfastError(
             f"{_listed(short)}: fewer than {NEEDED:.0%} of the requests agree"
@@ -66,8 +68,8 @@ def _told(one: Calibration, all_rules: Calibration, without: Sequence[Rule]) -> 
     share = "" if one.share is None else f" ({one.share:.1%})"
     lines = [f"{one.trace}: {one.agreed} of {one.compared} requests agree within {TOLERANCE:.0%}{share}"]
     for lane, head in one.heads:
-        told = f"told by request {head.told_by}" if head.told_by is not None else "taken from the first request"
-        lines.append(f"  {lane}: tools and system text end at {head.whole:,} tokens ({told})")
+        source = f"told by request {head.told_by}" if head.told_by is not None else "taken from the first request"
+        lines.append(f"  {lane}: tools and system text end at {head.whole:,} tokens ({source})")
     if without:
         usual = {each.number for each in all_rules.disagreements}
         more = [str(each.number) for each in one.disagreements if each.number not in usual]

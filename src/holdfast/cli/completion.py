@@ -35,7 +35,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
 
-class Bash(BashComplete):
+class BashCompletion(BashComplete):
     """bash breaks words at `:` and `=`, which models (`anthropic:…`) and settings (`KEY=VALUE`) have inside: so the
     line is taken as it was typed, and of an answer only what follows the last of them is given back."""
 
@@ -54,7 +54,7 @@ class Bash(BashComplete):
         return f"{item.type},{item.value[self._typed :] if item.type == 'plain' else item.value}"
 
 
-add_completion_class(Bash)
+add_completion_class(BashCompletion)
 
 
 @click.command()
@@ -72,7 +72,7 @@ def command(shell: str) -> None:
     """
     from holdfast.cli import cli
 
-    found = get_completion_class(shell)
-    assert found is not None  # click knows the three
-    made = found(cli, {}, "holdfast", VARIABLE)
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None  # click knows the three
+    made = shell_class(cli, {}, "holdfast", VARIABLE)
     click.echo(made.source_template % made.source_vars())

@@ -69,9 +69,9 @@ def _settings(incomplete: str) -> Iterable[str]:
     key, sign, _ = incomplete.partition("=")
     if not sign:
         return (f"{name}=" for name in KEYS)
-    found = KEYS.get(key)
-    choices: tuple[Any, ...] = () if found is None else found.choices
-    if found is not None and found.kind == "boolean":
+    setting = KEYS.get(key)
+    choices: tuple[Any, ...] = () if setting is None else setting.choices
+    if setting is not None and setting.kind == "boolean":
         choices = ("true", "false")
     return (f"{key}={choice}" for choice in choices)
 

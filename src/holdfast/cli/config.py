@@ -73,6 +73,6 @@ def show(agent: str | None, json_: bool, flags: dict[str, object], changed: bool
 def _known(config: Config, agent: str) -> None:
     if agent in config.agents:
         return
-    known = ", ".join(printable(name) for name in config.agents)
-    cure = f"known agents are {known}" if known else "no holdfast.toml has an [agents.NAME] block"
+    names = ", ".join(printable(name) for name in config.agents)
+    cure = f"known agents are {names}" if names else "no holdfast.toml has an [agents.NAME] block"
     raise HoldfastError(f"there are no settings for an agent named {printable(agent)}; {cure}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class Lazy(click.Group):
+class LazyGroup(click.Group):
     """`modules` are those of the commands by name; a command is the attribute `command` of its module."""
 
     def __init__(self, *args: Any, modules: Mapping[str, str], **kwargs: Any) -> None:
@@ -38,8 +38,8 @@ class Lazy(click.Group):
         """As click does it, but without importing every command for its help."""
         from click.shell_completion import CompletionItem
 
-        found = self.complete_commands().items()
-        names = [CompletionItem(name, help=what or None) for name, what in found if name.startswith(incomplete)]
+        commands = self.complete_commands().items()
+        names = [CompletionItem(name, help=what or None) for name, what in commands if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(

@@ -61,15 +61,15 @@ def command(provider: str | None, json_: bool) -> None:
     use_configured_facts()
     facts = default()
     now = datetime.now(UTC)
-    found = [(model, rates(model.ref, now, facts=facts)) for model in facts.models(provider)]
+    priced = [(model, rates(model.ref, now, facts=facts)) for model in facts.models(provider)]
     if json_:
-        click.echo(json.dumps([_as_json(model, price) for model, price in found], indent=2))
+        click.echo(json.dumps([_as_json(model, price) for model, price in priced], indent=2))
         return
     terminal = sys.stdout is not None and sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
-    for line in _table([_row(model, price) for model, price in found], width):
+    for line in _table([_row(model, price) for model, price in priced], width):
         click.echo(line)
-    click.echo(_footer(facts, provider, found))
+    click.echo(_footer(facts, provider, priced))
 
 
 def _table(rows: list[tuple[str, ...]], width: int | None) -> Iterator[str]:
@@ -114,12 +114,12 @@ def _row(model: ModelFacts, price: Rates | None) -> tuple[str, ...]:
     )
 
 
-def _footer(facts: Facts, provider: str | None, found: list[tuple[ModelFacts, Rates | None]]) -> str:
-    versions = sorted({price.version for _, price in found if price is not None})
+def _footer(facts: Facts, provider: str | None, priced: list[tuple[ModelFacts, Rates | None]]) -> str:
+    versions = sorted({price.version for _, price in priced if price is not None})
     names = [provider] if provider else list(facts.providers())
     prices = f"prices: {', '.join(versions)}" if versions else "no prices known"
-    dates = sorted({model.as_of.isoformat() for model, _ in found})
-    count = "1 model" if len(found) == 1 else f"{len(found)} models"
+    dates = sorted({model.as_of.isoformat() for model, _ in priced})
+    count = "1 model" if len(priced) == 1 else f"{len(priced)} models"
     return f"\n{count} of {', '.join(names)}; facts as of {', '.join(dates)}; {prices}."
 
 

@@ -47,7 +47,7 @@ def program() -> str:
 
 def text(environ: Mapping[str, str], version: str, called: str = "holdfast") -> str:
     """The steps as they are printed; fits 24 lines of 80 columns or more."""
-    found, stored = logs(environ), has_store(environ)
+    clients, stored = logs(environ), has_store(environ)
     lines = [
         f"Holdfast {version}: keeps the prompt of an LLM agent byte-stable, so that the",
         "provider's cache is hit.",
@@ -55,13 +55,13 @@ def text(environ: Mapping[str, str], version: str, called: str = "holdfast") -> 
     ]
     if stored:
         lines += _steps("What went through it:", _STORED)
-    if found:
-        names = found[0] if len(found) == 1 else ", ".join(found[:-1]) + f" and {found[-1]}"
+    if clients:
+        names = clients[0] if len(clients) == 1 else ", ".join(clients[:-1]) + f" and {clients[-1]}"
         lines += _steps(f"Logs of {names} are here:", (_EXPLAIN,))
     elif not stored:
         lines += _steps("First, in a minute:", (_DEMO, _EXPLAIN))
-    rest = (_RUN, _SERVE, _CHAT) if stored or not found else (_DEMO, _RUN, _SERVE, _CHAT)
-    lines += _steps("Then:" if found or not stored else "More:", rest)
+    rest = (_RUN, _SERVE, _CHAT) if stored or not clients else (_DEMO, _RUN, _SERVE, _CHAT)
+    lines += _steps("Then:" if clients or not stored else "More:", rest)
     lines += _steps("At any time:", (_DOCTOR, _HELP))
     if called != "holdfast":
         lines += [
@@ -86,13 +86,13 @@ def _steps(title: str, steps: tuple[Step, ...]) -> list[str]:
 def logs(environ: Mapping[str, str]) -> list[str]:
     """The clients that seem to have logs here."""
     home = _home(environ)
-    found = []
+    clients = []
     for client, places in LOGS.items():
         for variable, default, inside in places:
             if _there((_named(environ, variable, home) or home / default).joinpath(inside)):
-                found.append(client)
+                clients.append(client)
                 break
-    return found
+    return clients
 
 
 def _there(path: Path) -> bool:

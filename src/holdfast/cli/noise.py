@@ -14,10 +14,10 @@ MOST_REPLICAS = 1_000
 def read_noise(text: str, seed: int) -> Noise:
     """`eviction=0.02,replicas=3` as values."""
     pairs = [part.partition("=") for part in text.replace(" ", "").split(",") if part]
-    known = [name for name in Noise.__struct_fields__ if name != "seed"]
+    names = [name for name in Noise.__struct_fields__ if name != "seed"]
     for name, _, value in pairs:
-        if name not in known or not value:
-            raise HoldfastError(f"--noise: {name + '=' + value!r} is not understood; give some of {', '.join(known)}.")
+        if name not in names or not value:
+            raise HoldfastError(f"--noise: {name + '=' + value!r} is not understood; give some of {', '.join(names)}.")
     try:
         noise = msgspec.convert({name: value for name, _, value in pairs} | {"seed": seed}, Noise, strict=False)
     except msgspec.ValidationError as error:

@@ -27,14 +27,14 @@ MEANINGS = {
 }
 
 
-class Running(Struct, frozen=True):
+class RunningGateway(Struct, frozen=True):
     """A gateway that was started with another level than the one that was written; None where it does not say which."""
 
     address: str
     level: str | None
 
 
-class Report(Struct, frozen=True):
+class LevelReport(Struct, frozen=True):
     """The level that holds here and where it comes from, those of agents that have their own, what was written where,
     the gateways that keep another level until they are started again, and what repairs would have saved."""
 
@@ -43,7 +43,7 @@ class Report(Struct, frozen=True):
     agents: dict[str, str]
     written: str | None = None
     file: str | None = None
-    gateways: tuple[Running, ...] = ()
+    gateways: tuple[RunningGateway, ...] = ()
     repairs: report.RepairSavings | None = None
 
 
@@ -71,11 +71,11 @@ def command(level: str | None, json_: bool) -> None:
     """
     file = None if level is None else _write(level)
     use_configured_facts()
-    found = _report(load_config(), level, file)
+    report_ = _report(load_config(), level, file)
     if json_:
-        print_json(found)
+        print_json(report_)
         return
-    for line in _lines(found):
+    for line in _lines(report_):
         click.echo("\n".join(tables.wrapped(line, tables.width())))
 
 
@@ -87,10 +87,10 @@ def _write(level: str) -> str:
     return tables.printable(home / FILE)
 
 
-def _report(config: Config, written: str | None, file: str | None) -> Report:
+def _report(config: Config, written: str | None, file: str | None) -> LevelReport:
     level = config.settings.cache.repair
     own = {agent: config.for_agent(agent).cache.repair for agent in config.agents}
-    found = Report(
+    levels = LevelReport(
         level=level,
         origin=str(config.origin(KEY)),
         agents={agent: other for agent, other in own.items() if other != level},
@@ -98,34 +98,34 @@ def _report(config: Config, written: str | None, file: str | None) -> Report:
         file=file,
     )
     if written is not None:
-        return replace(found, gateways=tuple(_keeping(config, written)))
+        return replace(levels, gateways=tuple(_keeping(config, written)))
     with looking() as store:
-        return found if store is None else replace(found, repairs=report.repair_savings(store, level))
+        return levels if store is None else replace(levels, repairs=report.repair_savings(store, level))
 
 
-def _keeping(config: Config, written: str) -> Iterator[Running]:
+def _keeping(config: Config, written: str) -> Iterator[RunningGateway]:
     """The gateways of this home that run with another level."""
     for each in discovery.find_all(config):
         level = discovery.repair_level(each.gateway.address) if each.alive else written
         if level != written:
-            yield Running(each.gateway.address, level)
+            yield RunningGateway(each.gateway.address, level)
 
 
-def _lines(found: Report) -> Iterator[str]:
-    level, written = found.level, found.written
+def _lines(levels: LevelReport) -> Iterator[str]:
+    level, written = levels.level, levels.written
     if written is not None:
-        yield f'Wrote {KEY} = "{written}" to {found.file}.'
+        yield f'Wrote {KEY} = "{written}" to {levels.file}.'
     else:
-        yield f'{KEY} = "{level}" ({found.origin})'
+        yield f'{KEY} = "{level}" ({levels.origin})'
     if written is not None and level != written:
-        yield f'Here {KEY} is "{level}" all the same: {found.origin} wins over that file.'
+        yield f'Here {KEY} is "{level}" all the same: {levels.origin} wins over that file.'
     yield f"{level}: {MEANINGS[level]}."
-    for agent, own in found.agents.items():
+    for agent, own in levels.agents.items():
         yield f'Agent {tables.printable(agent)}: "{own}".'
-    for each in found.gateways:
-        known = "its level" if each.level is None else f'"{each.level}"'
-        yield f"The gateway on {tables.printable(each.address)} keeps {known} until it is started again."
+    for each in levels.gateways:
+        other = "its level" if each.level is None else f'"{each.level}"'
+        yield f"The gateway on {tables.printable(each.address)} keeps {other} until it is started again."
     if written == level:
         yield "It holds for what is started from now on."
-    if found.repairs is not None:
-        yield sentence(found.repairs)
+    if levels.repairs is not None:
+        yield sentence(levels.repairs)

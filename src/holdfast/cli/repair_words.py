@@ -50,5 +50,5 @@ def or_set(setting: str | None) -> str:
     return f" Or set {setting}{command}."
 
 
-def sentence(found: RepairSavings) -> str:
-    return said(found, dollars)
+def sentence(savings: RepairSavings) -> str:
+    return said(savings, dollars)

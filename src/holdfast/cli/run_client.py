@@ -130,10 +130,10 @@ class _Used(NamedTuple):
 def _gateway(config: Config, upstreams: dict[str, str], repair: str | None) -> Iterator[_Used]:
     """The gateway that runs, or one of our own where it has other upstreams or another level of repairs is asked
     for."""
-    found = None if upstreams or repair else discovery.find(config)
-    if found is not None:
+    running_at = None if upstreams or repair else discovery.find(config)
+    if running_at is not None:
         yield _Used(
-            found, partial(discovery.begin_run, config), partial(discovery.run_summary, config), _its_level(config)
+            running_at, partial(discovery.begin_run, config), partial(discovery.run_summary, config), _its_level(config)
         )
         return
     if not upstreams and not repair and discovery.answers(config):

@@ -101,8 +101,8 @@ class _RepairNews:
 
     def _say(self) -> None:
         totals = self._gateway.engine.repairs_save
-        found = worth_saying(totals.saves, totals.exact, totals.cost, self._level)
-        if found is not None and (said := sentence(found)) != self._told:
+        savings = worth_saying(totals.saves, totals.exact, totals.cost, self._level)
+        if savings is not None and (said := sentence(savings)) != self._told:
             _tell(said)
             self._told = said
 

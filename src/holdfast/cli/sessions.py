@@ -59,34 +59,34 @@ def command(since: int | None, until: int | None, tenant: str | None, json_: boo
     check_window(since, until)
     with looking() as store:
         if store is None:
-            found = SessionReports(window=report.window(since, until), sessions=())
+            reports = SessionReports(window=report.window(since, until), sessions=())
         else:
             tenant = whose(store, tenant)
-            found = report.sessions(store, start=since, end=until, tenant=tenant, limit=limit)
+            reports = report.sessions(store, start=since, end=until, tenant=tenant, limit=limit)
     if json_:
-        print_json(found)
+        print_json(reports)
     elif store is None:
         click.echo(nothing_yet())
-    elif not found.sessions:
+    elif not reports.sessions:
         click.echo(f"No session has a call{in_window(since, until)}.")
     else:
-        _print(found)
+        _print(reports)
 
 
-def _print(found: SessionReports) -> None:
+def _print(reports: SessionReports) -> None:
     room = tables.width()
     short, tenants = (
-        tables.short_ids(each.id or "" for each in found.sessions),
-        tables.several(each.tenant for each in found.sessions),
+        tables.short_ids(each.id or "" for each in reports.sessions),
+        tables.several(each.tenant for each in reports.sessions),
     )
-    for line in tables.table(COLUMNS, [_row(each, short, tenants) for each in found.sessions], room):
+    for line in tables.table(COLUMNS, [_row(each, short, tenants) for each in reports.sessions], room):
         click.echo(line)
-    shown = counted(len(found.sessions), "session")
-    more = ", the newest; --limit shows more" if found.more else ""
-    unpriced = sum(each.unpriced for each in found.sessions)
+    shown = counted(len(reports.sessions), "session")
+    more = ", the newest; --limit shows more" if reports.more else ""
+    unpriced = sum(each.unpriced for each in reports.sessions)
     unknown = f" The price of {counted(unpriced, 'call')} is unknown." if unpriced else ""
     click.echo("")
-    listed = f" {STARRED}" if any(each.list_price is not None for each in found.sessions) else ""
+    listed = f" {STARRED}" if any(each.list_price is not None for each in reports.sessions) else ""
     for line in tables.wrapped(f"{shown}{more}.{unknown}{listed} `holdfast show SESSION` shows one.", room):
         click.echo(line)
 

@@ -72,13 +72,13 @@ def command(id_: str | None, tenant: str | None, json_: bool, limit: int) -> Non
     with looking() as store:
         if store is None:
             raise HoldfastError(nothing_yet())
-        found = _find(store, id_, whose(store, tenant), limit)
-        memory = _memory(store, found) if isinstance(found, CallReport) else []
+        item = _find(store, id_, whose(store, tenant), limit)
+        memory = _memory(store, item) if isinstance(item, CallReport) else []
     if json_:
-        print_json(found)
+        print_json(item)
         return
     room = tables.width()
-    for line in _session_lines(found, room) if isinstance(found, SessionReport) else call_lines(found, memory, room):
+    for line in _session_lines(item, room) if isinstance(item, SessionReport) else call_lines(item, memory, room):
         click.echo(line)
 
 
@@ -95,19 +95,19 @@ def _find(store: Store, id_: str | None, tenant: str | None, limit: int) -> Sess
     return report.session(store, named.id, tenant=named.tenant, limit=limit)
 
 
-def _memory(store: Store, found: CallReport) -> list[ShownEntry]:
-    until = datetime.now(UTC) if found.ended is None else found.ended
+def _memory(store: Store, call: CallReport) -> list[ShownEntry]:
+    until = datetime.now(UTC) if call.ended is None else call.ended
     at = round(until.timestamp() * 1_000_000)
     # With `memory.inject_as = "local"` clients are shown what this machine's user knows.
     return [
         each
-        for tenant in sorted({found.tenant, LOCAL})
-        for each in store.shown_to(tenant, found.session, found.lane, until=at)
+        for tenant in sorted({call.tenant, LOCAL})
+        for each in store.shown_to(tenant, call.session, call.lane, until=at)
     ]
 
 
-def _session_lines(found: SessionReport, room: int | None) -> Iterator[str]:
-    whole = found.session
+def _session_lines(session: SessionReport, room: int | None) -> Iterator[str]:
+    whole = session.session
     client = f" of {whole.client}" if whole.client else ""
     yield from tables.wrapped(f"Session {whole.id}{client}", room)
     period = f"{tables.instant(whole.started)} to {tables.instant(whole.last_call)}"
@@ -117,26 +117,26 @@ def _session_lines(found: SessionReport, room: int | None) -> Iterator[str]:
     yield from tables.wrapped(f"{period}{read if whole.prompt_tokens else ''}.", room)
     for sentence in sentences(whole):
         yield from tables.wrapped(sentence, room)
-    names = _lane_names(found)
+    names = _lane_names(session)
     yield ""
-    yield from tables.table(LANES, [_lane(each, names) for each in found.lanes], room)
+    yield from tables.table(LANES, [_lane(each, names) for each in session.lanes], room)
     yield ""
-    short = tables.short_ids(each.id for each in found.calls)
-    yield from tables.table(CALLS, [_call(each, short, names) for each in found.calls], room)
+    short = tables.short_ids(each.id for each in session.calls)
+    yield from tables.table(CALLS, [_call(each, short, names) for each in session.calls], room)
     yield ""
     if whole.list_price is not None:
         yield from tables.wrapped(STARRED, room)
-    yield from cures(tuple(each for call in found.calls for each in call.breaks), room)
-    if found.left_out:
-        older = counted(found.left_out, "older call")
+    yield from cures(tuple(each for call in session.calls for each in call.breaks), room)
+    if session.left_out:
+        older = counted(session.left_out, "older call")
         yield from tables.wrapped(f"{older} left out; --limit shows more.", room)
     yield from tables.wrapped("`holdfast show CALL` shows one call.", room)
 
 
-def _lane_names(found: SessionReport) -> dict[str, str]:
+def _lane_names(session: SessionReport) -> dict[str, str]:
     """Lanes without the name of the session, where they begin with it."""
-    session = f"{found.session.id}/"
-    return {lane.id or "": (lane.id or "").removeprefix(session) for lane in found.lanes}
+    prefix = f"{session.session.id}/"
+    return {lane.id or "": (lane.id or "").removeprefix(prefix) for lane in session.lanes}
 
 
 def _lane(each: LaneReport, names: dict[str, str]) -> tuple[str, ...]:

@@ -17,33 +17,33 @@ from holdfast.store import ShownEntry
 _LABEL = 13
 
 
-def call_lines(found: CallReport, memory: Sequence[ShownEntry], room: int | None) -> Iterator[str]:
-    for label, text in (*_facts(found), *_memory(memory)):
+def call_lines(call: CallReport, memory: Sequence[ShownEntry], room: int | None) -> Iterator[str]:
+    for label, text in (*_facts(call), *_memory(memory)):
         first, *others = tables.wrapped(f"{label:{_LABEL}}{text}", room, indent=" " * _LABEL)
         yield first
         yield from others
 
 
-def _facts(found: CallReport) -> Iterator[tuple[str, str]]:
-    yield "Call", found.id
-    yield "Session", found.session
-    yield "Lane", found.lane
-    yield "Client", found.client or "not known"
-    yield "Model", found.model
-    yield "Tenant", found.tenant
-    yield "Started", _times(found)
-    status = found.status + (f": {found.error}" if found.error else "")
-    yield "Status", status if found.kind == "request" else f"{found.kind}, {status}"
-    if found.why:
-        yield "Why", found.why
-    yield from _bill(found)
-    if found.plan is not None:
-        yield from _plan(found.plan)
-    if found.reset is not None:
-        yield "Reset", found.reset
-    for each in found.breaks:
+def _facts(call: CallReport) -> Iterator[tuple[str, str]]:
+    yield "Call", call.id
+    yield "Session", call.session
+    yield "Lane", call.lane
+    yield "Client", call.client or "not known"
+    yield "Model", call.model
+    yield "Tenant", call.tenant
+    yield "Started", _times(call)
+    status = call.status + (f": {call.error}" if call.error else "")
+    yield "Status", status if call.kind == "request" else f"{call.kind}, {status}"
+    if call.why:
+        yield "Why", call.why
+    yield from _bill(call)
+    if call.plan is not None:
+        yield from _plan(call.plan)
+    if call.reset is not None:
+        yield "Reset", call.reset
+    for each in call.breaks:
         yield from _break(each)
-    for event in found.events:
+    for event in call.events:
         details = ", ".join(f"{name} {value}" for name, value in event.data.items() if value is not None)
         yield "Event", f"{event.type}: {details}" if details else event.type
 
@@ -55,44 +55,42 @@ def _memory(memory: Sequence[ShownEntry]) -> Iterator[tuple[str, str]]:
     for each in memory:
         places.setdefault(each.place + " block" * (each.place in ("stable", "context")), {})[each.entry] = None
     if places:
-        said = "; ".join(f"{place} {', '.join(ids)}" for place, ids in places.items())
-        yield "Memory", f"put into this lane by then: {said}"
+        placed = "; ".join(f"{place} {', '.join(ids)}" for place, ids in places.items())
+        yield "Memory", f"put into this lane by then: {placed}"
 
 
-def _times(found: CallReport) -> str:
+def _times(call: CallReport) -> str:
     def after(at: datetime | None, words: str) -> str:
-        return "" if at is None else f", {words} {(at - found.started).total_seconds():.2f} s"
+        return "" if at is None else f", {words} {(at - call.started).total_seconds():.2f} s"
 
     return (
-        tables.instant(found.started)
-        + after(found.first_token, "first token after")
-        + after(found.ended, "ended after")
+        tables.instant(call.started) + after(call.first_token, "first token after") + after(call.ended, "ended after")
     )
 
 
-def _bill(found: CallReport) -> Iterator[tuple[str, str]]:
-    predicted, used = found.predicted, found.usage
+def _bill(call: CallReport) -> Iterator[tuple[str, str]]:
+    predicted, used = call.predicted, call.usage
     if predicted is not None:
         yield "Predicted", f"read {predicted.read:,}, written {predicted.written:,}, input {predicted.input:,}"
     if used is None:
-        most = f"; at most {dollars(found.possible)}, if the provider had begun" if found.possible else ""
+        most = f"; at most {dollars(call.possible)}, if the provider had begun" if call.possible else ""
         yield "Billed", f"not known{most}"
         return
     written = " + ".join(f"{tokens:,} for {ttl}" for ttl, tokens in used.writes) or "0"
-    estimated = " (in part estimated)" if found.estimated else ""
+    estimated = " (in part estimated)" if call.estimated else ""
     yield "Billed", f"read {used.read:,}, written {written}, input {used.input:,}, output {used.output:,}{estimated}"
-    if found.explained is not None:
-        yield "Verdict", "as predicted" if found.explained else "not as predicted"
+    if call.explained is not None:
+        yield "Verdict", "as predicted" if call.explained else "not as predicted"
     if used.cost is None:
         yield "Cost", "price unknown"
         return
-    without = f"; without a cache {dollars(found.without_cache)}" if found.without_cache is not None else ""
-    listed = f" {AT_LIST_PRICE}" if found.subscription else ""
+    without = f"; without a cache {dollars(call.without_cache)}" if call.without_cache is not None else ""
+    listed = f" {AT_LIST_PRICE}" if call.subscription else ""
     version = used.price_version or "prices of an unknown version"
-    yield "Cost", f"{cost(used.cost, 0, found.estimated)}{listed}{without} ({version})"
-    if found.saved is not None:
-        nothing = "" if found.saved else "nothing; it was "
-        yield "Saved", f"{nothing}{tables.saving(found.saved)} the client alone would have paid"
+    yield "Cost", f"{cost(used.cost, 0, call.estimated)}{listed}{without} ({version})"
+    if call.saved is not None:
+        nothing = "" if call.saved else "nothing; it was "
+        yield "Saved", f"{nothing}{tables.saving(call.saved)} the client alone would have paid"
 
 
 def _plan(plan: PlanReport) -> Iterator[tuple[str, str]]:

@@ -54,8 +54,8 @@ def printable(text: object) -> str:
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], room: int | None) -> Iterator[str]:
     """The rows as lines. Columns that do not fit are left out and named at the end; cut cells end in `…`."""
     cells = [[printable(cell) for cell in row] for row in rows]
-    said = [i for i, column in enumerate(columns) if column.always or any(row[i] not in ("", "-") for row in cells)]
-    columns, cells = [columns[index] for index in said], [[row[index] for index in said] for row in cells]
+    used = [i for i, column in enumerate(columns) if column.always or any(row[i] not in ("", "-") for row in cells)]
+    columns, cells = [columns[index] for index in used], [[row[index] for index in used] for row in cells]
     natural = [
         max(_columns(cell) for cell in (column.title, *(row[index] for row in cells)))
         for index, column in enumerate(columns)
@@ -102,13 +102,13 @@ def _cell(text: str, size: int, column: Column) -> str:
 def cut(text: str, size: int, *, tail: bool = False) -> str:
     """The beginning of a text and `…`, or this and its end, in so many columns."""
     mark = _mark(_encoding())[:size]
-    kept, used = "", 0
+    rest, used = "", 0
     for character in reversed(text) if tail else text:
         used += _columns(character)
         if used > size - len(mark):
             break
-        kept = character + kept if tail else kept + character
-    return mark + kept if tail else kept + mark
+        rest = character + rest if tail else rest + character
+    return mark + rest if tail else rest + mark
 
 
 def uncut(text: str) -> str:
@@ -146,14 +146,14 @@ def wrapped(text: str, room: int | None, *, indent: str = "") -> list[str]:
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
     """The beginnings of ids by which these can be told apart."""
-    known = sorted(set(ids))
-    size = dict.fromkeys(known, LEAST_ID)
-    for one, other in pairwise(known):
+    distinct = sorted(set(ids))
+    size = dict.fromkeys(distinct, LEAST_ID)
+    for one, other in pairwise(distinct):
         shared = next(
             (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
         )
         size[one], size[other] = max(size[one], shared + 1), max(size[other], shared + 1)
-    return {each: each[: size[each]] for each in known}
+    return {each: each[: size[each]] for each in distinct}
 
 
 def several(tenants: Iterable[str]) -> dict[str, str]:

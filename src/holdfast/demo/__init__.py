@@ -9,10 +9,10 @@ from holdfast.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from . import agent as agent
     from . import session as session
-    from .agent import Played as Played
+    from .agent import AgentRun as AgentRun
     from .arms import ARMS as ARMS
     from .arms import WHOLE as WHOLE
-    from .runs import Careless as Careless
+    from .runs import CarelessClient as CarelessClient
     from .runs import Run as Run
     from .runs import progress as progress
 else:
@@ -20,8 +20,8 @@ else:
         __name__,
         {
             "": "agent session",
-            ".agent": "Played",
+            ".agent": "AgentRun",
             ".arms": "ARMS WHOLE",
-            ".runs": "Careless Run progress",
+            ".runs": "CarelessClient Run progress",
         },
     )

@@ -37,7 +37,7 @@ from . import workspace as demo_workspace
 from .arms import COMMON, Arm
 from .model import asked, model, scout_task
 from .provider import Provided
-from .session import PARTS, Turn, pause
+from .session import PARTS, DemoTurn, pause
 
 START = 1_800_000_000.0
 SCOUTS = 4
@@ -51,7 +51,7 @@ _TYPES = tuple(
 )
 
 
-class Played(Struct, frozen=True, kw_only=True):
+class AgentRun(Struct, frozen=True, kw_only=True):
     """One session: what was sent and billed, what took place in it as its events say, and whether the files are as they
     should be."""
 
@@ -74,8 +74,8 @@ class Played(Struct, frozen=True, kw_only=True):
 
 
 def play(
-    arm: Arm, folder: Path, name: str, turns: Sequence[Turn], on_turn: Callable[[], None] = lambda: None
-) -> Played:
+    arm: Arm, folder: Path, name: str, turns: Sequence[DemoTurn], on_turn: Callable[[], None] = lambda: None
+) -> AgentRun:
     """The session from its first message to its last, in a folder of its own."""
     workspace, home = folder / "shop", folder / "home"
     workspace.mkdir(parents=True)
@@ -88,8 +88,8 @@ def play(
 
 
 async def _play(
-    arm: Arm, workspace: Path, config: Config, store: Store, turns: Sequence[Turn], on_turn: Callable[[], None]
-) -> Played:
+    arm: Arm, workspace: Path, config: Config, store: Store, turns: Sequence[DemoTurn], on_turn: Callable[[], None]
+) -> AgentRun:
     clock, bus = VirtualClock(START), Bus()
     happened = bus.subscribe(limit=_KEPT, types=_TYPES)
     simulator = Simulator(script=Script(name="demo", function=model(turns)), clock=clock, keep=_KEPT)
@@ -104,9 +104,9 @@ async def _play(
         equipment=Equipment(persona=f"{PERSONA}\n\n{library.all_bodies()}" if arm.pasted else None),
     )
     sessions.ids = Ulids(clock=lambda: int(clock.now() * 1000), entropy=bytes)  # ids stand in prompts
-    known = Knowledge(store, TENANT, project=library.PROJECT, clock=clock.now)
+    knowledge = Knowledge(store, TENANT, project=library.PROJECT, clock=clock.now)
     try:
-        pauses = await _converse(arm, sessions, known, clock, turns, on_turn)
+        pauses = await _converse(arm, sessions, knowledge, clock, turns, on_turn)
     finally:
         await sessions.close()
         engine.close(now=clock.now())
@@ -119,22 +119,22 @@ async def _play(
 async def _converse(
     arm: Arm,
     sessions: Sessions,
-    known: Knowledge,
+    knowledge: Knowledge,
     clock: VirtualClock,
-    turns: Sequence[Turn],
+    turns: Sequence[DemoTurn],
     on_turn: Callable[[], None],
 ) -> tuple[float, ...]:
     """All that is said; gives the pauses that were longer than five minutes."""
-    entries, pauses = library.remember(known), list[float]()
+    entries, pauses = library.remember(knowledge), list[float]()
     session = await sessions.create()
-    found = "\n".join(f"- {report}" for report in await _scouts(arm, sessions, session))
+    reports = "\n".join(f"- {report}" for report in await _scouts(arm, sessions, session))
     for number, turn in enumerate(turns):
         if (away := pause(number)) is not None:
             pauses.append(away)
         clock.advance(away or _READS)
-        library.change(known, entries, number)
-        said = asked(number, turn)
-        answer = await session.ask(said if number else f"Four scouts have read the shop:\n{found}\n\n{said}")
+        library.change(knowledge, entries, number)
+        text = asked(number, turn)
+        answer = await session.ask(text if number else f"Four scouts have read the shop:\n{reports}\n\n{text}")
         if answer.ended != "completed" or answer.text != turn.answer:
             raise HoldfastError(f"turn {number + 1} of the demo {answer.ended}: {answer.problem}; please report it.")
         on_turn()
@@ -147,8 +147,8 @@ async def _scouts(arm: Arm, sessions: Sessions, session: Session) -> list[str]:
     parts = PARTS[:SCOUTS]
     if arm.own_prompts:
         return list(await asyncio.gather(*(_own_scout(sessions, part) for part in parts)))
-    found = await session.delegate([Task(task=scout_task(part), role="scout") for part in parts])
-    return [each.text for each in found]
+    reports = await session.delegate([Task(task=scout_task(part), role="scout") for part in parts])
+    return [each.text for each in reports]
 
 
 async def _own_scout(sessions: Sessions, part: str) -> str:
@@ -159,9 +159,9 @@ async def _own_scout(sessions: Sessions, part: str) -> str:
     return answer.text
 
 
-def _played(used: list[Usage], name: str, events: tuple[Event, ...], pauses: tuple[float, ...], done: bool) -> Played:
+def _played(used: list[Usage], name: str, events: tuple[Event, ...], pauses: tuple[float, ...], done: bool) -> AgentRun:
     plain = [usage(input=each.prompt, output=each.output) for each in used]
-    return Played(
+    return AgentRun(
         calls=len(used),
         prompt=sum(each.prompt for each in used),
         read=sum(each.read for each in used),

@@ -26,7 +26,7 @@ async def session(
     address: str,
     clock: VirtualClock,
     model: str,
-    turns: Sequence[demo_session.Turn],
+    turns: Sequence[demo_session.DemoTurn],
     *,
     results: Sequence[str],
     headers: dict[str, str],
@@ -75,7 +75,7 @@ async def session(
 def _body(model: str, messages: list[dict[str, Any]], clock: VirtualClock, turn: int, rng: Random) -> dict[str, Any]:
     now = datetime.fromtimestamp(clock.now(), UTC).strftime("%Y-%m-%d %H:%M:%S")
     every = demo_session.MEMORY_EVERY
-    facts = "\n".join(f"- Turn {n}: the user prefers small commits." for n in range(every, turn + 1, every))
+    facts = "\n".join(f"- DemoTurn {n}: the user prefers small commits." for n in range(every, turn + 1, every))
     system = f"Current time: {now}\n\n{demo_session.instructions()}\n\n# Memory\n{facts or '- nothing yet'}"
     tools = demo_session.tools()
     rng.shuffle(tools)

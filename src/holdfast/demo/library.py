@@ -52,20 +52,20 @@ def _body(name: str, use: str) -> str:
     return "\n".join((f"What to do when {use}:", "", *steps))
 
 
-def remember(known: Knowledge) -> list[KnowledgeEntry]:
+def remember(knowledge: Knowledge) -> list[KnowledgeEntry]:
     """What is known when the session begins."""
-    known.add("Answers are brief", "One sentence where one is enough.", category="preference", id="k0000000")
+    knowledge.add("Answers are brief", "One sentence where one is enough.", category="preference", id="k0000000")
     return [
-        known.add(f"How {part} is run", _content(part, 0), category="gotcha", id=f"k000000{number}")
+        knowledge.add(f"How {part} is run", _content(part, 0), category="gotcha", id=f"k000000{number}")
         for number, part in enumerate(PARTS[:_KNOWN], 1)
     ]
 
 
-def change(known: Knowledge, entries: list[KnowledgeEntry], turn: int) -> None:
+def change(knowledge: Knowledge, entries: list[KnowledgeEntry], turn: int) -> None:
     """Somebody else changes an entry before every so many turns, another one each time."""
     if turn and turn % MEMORY_EVERY == 0:
         place = turn // MEMORY_EVERY % len(entries)
-        known.edit(entries[place].id, content=_content(PARTS[place], turn))
+        knowledge.edit(entries[place].id, content=_content(PARTS[place], turn))
 
 
 def _content(part: str, step: int) -> str:

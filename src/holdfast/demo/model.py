@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.records import Message, Request, Text, ToolResult
 from holdfast.simulator import Reply, ToolCall, Words
 
-from .session import PARTS, Turn
+from .session import PARTS, DemoTurn
 
 SUMMARIZE = "Summarize this conversation so that"
 SKILLS = {
@@ -36,7 +36,7 @@ class _Scene(Struct, frozen=True):
     step: int
 
 
-def asked(number: int, turn: Turn) -> str:
+def asked(number: int, turn: DemoTurn) -> str:
     """What the user says: numbered, so that the same words later are another ask."""
     return f"{number + 1}. {turn.ask}"
 
@@ -45,13 +45,13 @@ def scout_task(part: str) -> str:
     return f"Read {part}.py and say in one line how many functions it has and how they sort."
 
 
-def model(turns: Sequence[Turn]) -> Callable[[Request], Reply]:
+def model(turns: Sequence[DemoTurn]) -> Callable[[Request], Reply]:
     """The script: what the model says to a request."""
 
     def reply(request: Request) -> Reply:
         if SUMMARIZE in _text(request.messages[-1]):
             return _said(_summary(turns))
-        scouted = next((found for message in request.messages if (found := _scouted(_text(message)))), None)
+        scouted = next((latest for message in request.messages if (latest := _scouted(_text(message)))), None)
         if scouted is not None:
             return _scout(scouted[1], request)
         scene = _scene(request, turns)
@@ -60,7 +60,7 @@ def model(turns: Sequence[Turn]) -> Callable[[Request], Reply]:
     return reply
 
 
-def _next(turn: Turn, scene: _Scene, request: Request) -> Reply:
+def _next(turn: DemoTurn, scene: _Scene, request: Request) -> Reply:
     step, skill = scene.step, next((name for words, name in SKILLS.items() if words in turn.ask), None)
     loads = skill is not None and _loads(request, skill, before=step)
     calls = [*([("skill_load", {"name": skill})] if loads else []), *(_ours(*call) for call in turn.calls)]
@@ -106,18 +106,18 @@ def _scout(part: str, request: Request) -> Reply:
     return _said(f"{part}.py has {functions} functions; all of them give the newest first.")
 
 
-def _scene(request: Request, turns: Sequence[Turn]) -> _Scene:
+def _scene(request: Request, turns: Sequence[DemoTurn]) -> _Scene:
     for index in range(len(request.messages) - 1, -1, -1):
         message = request.messages[index]
         if message.role == "user":
-            said = _text(message)
-            found = max((number for number, turn in enumerate(turns) if asked(number, turn) in said), default=None)
-            if found is not None:
-                return _Scene(found, sum(each.role == "assistant" for each in request.messages[index + 1 :]))
+            text = _text(message)
+            latest = max((number for number, turn in enumerate(turns) if asked(number, turn) in text), default=None)
+            if latest is not None:
+                return _Scene(latest, sum(each.role == "assistant" for each in request.messages[index + 1 :]))
     return _Scene(len(turns) - 1, len(turns[-1].calls) + 1)
 
 
-def _summary(turns: Sequence[Turn]) -> str:
+def _summary(turns: Sequence[DemoTurn]) -> str:
     files = "\n".join(f"- {part}.py and tests/test_{part}.py were read." for part in PARTS[: len(turns)])
     return (
         "## Goal\nThe user wants the parts of the shop mended, one after the other, with all tests passing.\n"

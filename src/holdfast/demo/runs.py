@@ -37,10 +37,10 @@ class Run(Struct, frozen=True):
     repairs: Mapping[str, int]
 
 
-class Careless:
+class CarelessClient:
     """Sends the session, each time through a gateway and a provider that know nothing yet."""
 
-    def __init__(self, folder: Path, model: str, turns: list[session.Turn]) -> None:
+    def __init__(self, folder: Path, model: str, turns: list[session.DemoTurn]) -> None:
         self._folder, self._model, self._turns = folder, model, turns
         self._count = 0
         workspace = folder / "shop"
@@ -106,11 +106,11 @@ def _looked_at(config: Config) -> Run:
     if store is None:
         raise HoldfastError("the demo stored nothing; check that the temporary directory can be written to.")
     with store:
-        found = report.breaks(store, resets=True, limit=_MOST)
+        listing = report.breaks(store, resets=True, limit=_MOST)
         repairs: dict[str, int] = {}
         for summary in report.sessions(store).sessions:
             for call in report.session(store, summary.id or "", limit=_MOST).calls:
                 for repair in call.plan.repairs if call.plan is not None else ():
                     if repair.applied:
                         repairs[repair.name] = repairs.get(repair.name, 0) + 1
-        return Run(report.bill(store).total, found.breaks, repairs)
+        return Run(report.bill(store).total, listing.breaks, repairs)

@@ -52,7 +52,7 @@ _PARAMETERS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-class Turn(Struct, frozen=True):
+class DemoTurn(Struct, frozen=True):
     """A user's turn: what is asked, and the calls the model makes before it answers."""
 
     ask: str
@@ -89,7 +89,7 @@ def instructions() -> str:
     return "\n".join((PERSONA, "", "# Project", *rules))
 
 
-def turns(count: int) -> list[Turn]:
+def turns(count: int) -> list[DemoTurn]:
     """So many turns, each with one to four calls."""
     rng = Random(f"{SEED} turns")
     made = []
@@ -97,7 +97,7 @@ def turns(count: int) -> list[Turn]:
         part = PARTS[number % len(PARTS)]
         ask = rng.choice(ASKS).format(part=part, verb=rng.choice(VERBS), noun=rng.choice(NOUNS))
         calls = [_call(part, step, rng) for step in range(1 + int(rng.random() * 4))]
-        made.append(Turn(ask, tuple(calls), " ".join(_sentence(rng) for _ in range(3))))
+        made.append(DemoTurn(ask, tuple(calls), " ".join(_sentence(rng) for _ in range(3))))
     return made
 
 
@@ -118,7 +118,7 @@ def result(number: int, name: str) -> str:
     return "\n".join(line for _ in range(8 + int(rng.random() * 25)) for line in _code(rng))
 
 
-def model(planned: list[Turn]) -> Any:
+def model(planned: list[DemoTurn]) -> Any:
     """A script for the simulator: the reply that the plan has at this place of the conversation."""
     replies: list[Reply] = []
     for turn in planned:
@@ -128,8 +128,8 @@ def model(planned: list[Turn]) -> Any:
         replies.append(_reply((Words(turn.answer),)))
 
     def reply(request: Request) -> Reply:
-        said = sum(message.role == "assistant" for message in request.messages)
-        return replies[min(said, len(replies) - 1)]
+        answers = sum(message.role == "assistant" for message in request.messages)
+        return replies[min(answers, len(replies) - 1)]
 
     return reply
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .session import NOUNS, PARTS, SEED, Turn, result
+from .session import NOUNS, PARTS, SEED, DemoTurn, result
 
 _PYTHON = (sys.executable, "-I", "-S", "-B")
 _CASES = 12
@@ -40,13 +40,13 @@ for name, function in inspect.getmembers(importlib.import_module(part), inspect.
         right = kept == sorted(kept, reverse=True) and all(0 < each < limit for each in kept)
         failed += not right
         word = "ok" if right else "FAILED"
-        print(f"{{part}}.{{name}}: {{rows}} rows below {{limit}}, {{len(kept)}} kept, {{word}}")
+        print(f"{{part}}.{{name}}: {{rows}} rows below {{limit}}, {{len(values)}} kept, {{word}}")
 print("all passed" if not failed else f"{{failed}} failed")
 sys.exit(failed > 0)
 '''
 
 
-def lay_out(folder: Path, turns: Sequence[Turn]) -> None:
+def lay_out(folder: Path, turns: Sequence[DemoTurn]) -> None:
     """The files, as they are before the session."""
     files = {"check.py": _CHECK, "check": f'exec {shlex.join(_PYTHON)} check.py "$1"\n', "AGENTS.md": _rules()}
     for number, part in enumerate(PARTS):
@@ -61,12 +61,12 @@ def lay_out(folder: Path, turns: Sequence[Turn]) -> None:
         place.write_text(text)
 
 
-def carried_out(folder: Path, turns: Sequence[Turn]) -> list[str]:
+def carried_out(folder: Path, turns: Sequence[DemoTurn]) -> list[str]:
     """What the careless client's tools return to the calls of a session, one after the other."""
     return [_called(folder, name, given) for turn in turns for name, given in turn.calls]
 
 
-def is_done(folder: Path, turns: Sequence[Turn]) -> bool:
+def is_done(folder: Path, turns: Sequence[DemoTurn]) -> bool:
     """Whether everything was changed that the session changes, and the tests pass."""
     patches = [given for turn in turns for name, given in turn.calls if name == "patch_file"]
     changed = {given["path"] for given in patches}

@@ -24,9 +24,9 @@ from . import commands, confirm, views
 from .conversation import Chat
 from .keyboard import Keyboard, LineKeyboard
 from .loop import answer, expected_calls, said, talk
-from .screen import Plain, Screen
-from .setup import Asked, configured, opened
-from .turns import Ask, Conductor, Leave, Work, handling, leaving
+from .screen import PlainScreen, Screen
+from .setup import ChatOptions, configured, opened
+from .turns import AgentThread, Ask, Conductor, Leave, handling, leaving
 
 NEWEST = ""
 """`--resume` without an id."""
@@ -113,7 +113,7 @@ def command(
     if resume and _ID(resume) is None:  # it is the message
         message, resume = (resume, *message), NEWEST
     here = _here()
-    asked = Asked(
+    options = ChatOptions(
         here=here,
         workspace=here / workspace,
         model=model,
@@ -126,11 +126,11 @@ def command(
     )
     _bear_any_text()
     lines = [] if list_ else said(message)
-    config = configured(asked)
-    screen, work = screen_here(), Work()
+    config = configured(options)
+    screen, work = screen_here(), AgentThread()
     try:
         with handling(leaving):
-            return _chat(asked, config, Conductor(work, screen), lines, resume, fork, list_=list_)
+            return _chat(options, config, Conductor(work, screen), lines, resume, fork, list_=list_)
     except Leave as left:
         return 128 + left.number if left.number else 0
     finally:
@@ -138,7 +138,7 @@ def command(
 
 
 def _chat(
-    asked: Asked,
+    options: ChatOptions,
     config: Config,
     conductor: Conductor,
     lines: list[str] | None,
@@ -152,7 +152,7 @@ def _chat(
         keyboard = stack.enter_context(_keyboard(screen, config.home))
         conductor.ask, conductor.keyboard = _asker(screen, keyboard), keyboard
         stack.enter_context(_heard(conductor))
-        things = stack.enter_context(opened(asked, config, conductor, screen.notice))
+        things = stack.enter_context(opened(options, config, conductor, screen.notice))
         someone = keyboard.answer if _somebody_types() and lines is None else None
         chat = Chat(things, conductor, answer=someone, expected_calls=expected_calls(lines))
         if list_:
@@ -184,8 +184,8 @@ def _open(chat: Chat, resume: str | None, fork: str | None) -> None:
 
 
 def _greet(chat: Chat, *, begun: bool) -> None:
-    said = [f"{chat.session.model}; /help lists commands, Ctrl-D leaves"] if begun else commands.introduced(chat)
-    for line in said:
+    lines = [f"{chat.session.model}; /help lists commands, Ctrl-D leaves"] if begun else commands.introduced(chat)
+    for line in lines:
         chat.screen.notice(line)
 
 
@@ -195,21 +195,21 @@ def _leave(chat: Chat) -> None:
     if id is not None:
         with contextlib.suppress(OSError):
             chat.screen.aside(
-                [f"Go on with: {shlex.join(('holdfast', 'chat', *chat.opened.asked.again, '--resume', id))}"]
+                [f"Go on with: {shlex.join(('holdfast', 'chat', *chat.opened.options.again, '--resume', id))}"]
             )
 
 
 def _list(chat: Chat) -> int:
-    held = chat.stored()
+    sessions = chat.stored()
     for lost in chat.opened.sessions.unreadable():
         chat.screen.warn(f"session {lost.id}: {lost.problem}")
-    for each in held:
+    for each in sessions:
         if each.damage:
             chat.screen.warn(f"session {each.id}: {each.damage}; --resume goes on from what stands before")
-    if not held:
+    if not sessions:
         chat.screen.say(["There are no sessions of this workspace yet; `holdfast chat` begins one."])
         return 0
-    lines = views.stored(held, chat.opened.billed, tables.width(), workspace=held[0].workspace)
+    lines = views.stored(sessions, chat.opened.billed, tables.width(), workspace=sessions[0].workspace)
     chat.screen.say([*lines, "", "`holdfast chat --resume ID` goes on with one, `--fork ID` with a copy."])
     return 0
 
@@ -217,7 +217,7 @@ def _list(chat: Chat) -> int:
 @contextlib.contextmanager
 def _keyboard(screen: Screen, home: Path) -> Iterator[Keyboard]:
     """How what is typed here is read: with an editor where the terminal understands escape codes."""
-    if isinstance(screen, Plain) or not _is_terminal(sys.stdin):
+    if isinstance(screen, PlainScreen) or not _is_terminal(sys.stdin):
         yield LineKeyboard()
         return
     try:
@@ -246,12 +246,12 @@ def screen_here() -> Screen:
     """How this terminal, or what stands in its place, can be written to."""
     if _is_terminal(sys.stdout) and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown"):
         try:
-            from .terminal import Terminal
+            from .terminal import TerminalScreen
         except ImportError:
             click.echo("holdfast: for Markdown and colours: pip install 'holdfast[agent]'", err=True)
         else:
-            return Terminal(sys.stdout, colours=not os.environ.get("NO_COLOR"))
-    return Plain(sys.stdout, sys.stderr, watched=_is_terminal(sys.stderr), whole=_is_file(sys.stdout))
+            return TerminalScreen(sys.stdout, colours=not os.environ.get("NO_COLOR"))
+    return PlainScreen(sys.stdout, sys.stderr, watched=_is_terminal(sys.stderr), whole=_is_file(sys.stdout))
 
 
 def _is_file(stream: TextIO) -> bool:

@@ -24,7 +24,7 @@ LISTED = 10
 """Sessions that `/resume` lists."""
 
 
-class Command(Struct, frozen=True):
+class ChatCommand(Struct, frozen=True):
     """One command. `takes` is what may stand behind its name."""
 
     run: Callable[[Chat, str], Iterable[str]]
@@ -261,11 +261,11 @@ def _resume(chat: Chat, argument: str) -> Iterable[str]:
         chat.resume(argument)
         yield from introduced(chat)
         return
-    held = [each for each in chat.stored() if each.id != chat.session.id]
-    if not held:
+    sessions = [each for each in chat.stored() if each.id != chat.session.id]
+    if not sessions:
         yield "There is no other session of this workspace."
         return
-    yield from views.stored(held, chat.opened.billed, tables.width(), workspace=held[0].workspace, most=LISTED)
+    yield from views.stored(sessions, chat.opened.billed, tables.width(), workspace=sessions[0].workspace, most=LISTED)
     yield ""
     yield "`/resume ID` goes on with one; the beginning of an id is enough."
 
@@ -293,20 +293,20 @@ def introduced(chat: Chat) -> Iterable[str]:
     yield from tables.wrapped(f"Session {chat.session.id}, {turns}, {chat.session.model}{title}", tables.width())
 
 
-COMMANDS: dict[str, Command] = {
-    "model": Command(_model, "[NAME]", "Show or change the model that answers, and what a change costs."),
-    "effort": Command(_effort, "[LEVEL]", "Show or change how much the model thinks, and what a change costs."),
-    "cost": Command(_cost, "", "What this session cost, and how much of it was read from the cache."),
-    "cache": Command(_cache, "", "Hit rate, what is alive, last verdicts, breaks and resets with their reasons."),
-    "context": Command(_context, "", "Every block of the next request: owner, tokens, age, cached or not."),
-    "skills": Command(_skills, "", "The skills of this session and which are loaded."),
-    "memory": Command(_memory, "", "USER.md and MEMORY.md, and what was told of the knowledge store."),
-    "goal": Command(_goal, "[TEXT|off]", "Show, set or give up what the session is to reach."),
-    "compact": Command(_compact, "", "Put a summary in the place of old history, and say what it cost."),
-    "resume": Command(_resume, "[ID]", "Go on with another session; without ID, list them."),
-    "fork": Command(_fork, "", "Go on in a copy; the session stays as it was."),
-    "help": Command(_help, "[COMMAND]", "This list, or what one command does."),
-    "exit": Command(_exit, "", "Leave; the session can be resumed."),
+COMMANDS: dict[str, ChatCommand] = {
+    "model": ChatCommand(_model, "[NAME]", "Show or change the model that answers, and what a change costs."),
+    "effort": ChatCommand(_effort, "[LEVEL]", "Show or change how much the model thinks, and what a change costs."),
+    "cost": ChatCommand(_cost, "", "What this session cost, and how much of it was read from the cache."),
+    "cache": ChatCommand(_cache, "", "Hit rate, what is alive, last verdicts, breaks and resets with their reasons."),
+    "context": ChatCommand(_context, "", "Every block of the next request: owner, tokens, age, cached or not."),
+    "skills": ChatCommand(_skills, "", "The skills of this session and which are loaded."),
+    "memory": ChatCommand(_memory, "", "USER.md and MEMORY.md, and what was told of the knowledge store."),
+    "goal": ChatCommand(_goal, "[TEXT|off]", "Show, set or give up what the session is to reach."),
+    "compact": ChatCommand(_compact, "", "Put a summary in the place of old history, and say what it cost."),
+    "resume": ChatCommand(_resume, "[ID]", "Go on with another session; without ID, list them."),
+    "fork": ChatCommand(_fork, "", "Go on in a copy; the session stays as it was."),
+    "help": ChatCommand(_help, "[COMMAND]", "This list, or what one command does."),
+    "exit": ChatCommand(_exit, "", "Leave; the session can be resumed."),
 }
 _COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "model": lambda: (model.ref for model in facts.default().models()),

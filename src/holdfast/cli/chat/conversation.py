@@ -12,7 +12,7 @@ from holdfast.agent.window import project
 from holdfast.cli.tables import printable, uncut
 from holdfast.errors import HoldfastError
 
-from .setup import Opened, missing_key
+from .setup import ChatResources, missing_key
 from .turns import Conductor
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Chat:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: ChatResources,
         conductor: Conductor,
         *,
         answer: Callable[[str], str] | None = None,
@@ -56,7 +56,7 @@ class Chat:
     def begin(self) -> None:
         """A new one."""
         opened = self.opened
-        chosen = opened.sessions.configured(opened.asked.agent)
+        chosen = opened.sessions.configured(opened.options.agent)
         model = opened.model
         if model is None and chosen.model is None and not chosen.fallback:
             raise HoldfastError(NO_MODEL)
@@ -65,13 +65,13 @@ class Chat:
         missing = missing_key(opened, model or chosen.model or chosen.fallback[0])
         if missing and not chosen.fallback:
             raise HoldfastError(missing)
-        asked = opened.asked
+        options = opened.options
         made = self._opening(
             lambda: opened.sessions.create(
-                agent=asked.agent,
+                agent=options.agent,
                 model=model,
-                amnesia=asked.amnesia,
-                effort=asked.effort,
+                amnesia=options.amnesia,
+                effort=options.effort,
                 expected_calls=self._expected_calls,
             )
         )
@@ -80,25 +80,25 @@ class Chat:
 
     def resume(self, id: str | None) -> None:
         """One that is stored, by its id or the beginning of it; the newest of this workspace where there is none."""
-        found = self.find(id)
-        if self._session is not None and found == self._session.id:
-            raise HoldfastError(f"this is session {found} already")
-        self._take(self._opening(lambda: self.opened.sessions.resume(found)))
+        whole_id = self.find(id)
+        if self._session is not None and whole_id == self._session.id:
+            raise HoldfastError(f"this is session {whole_id} already")
+        self._take(self._opening(lambda: self.opened.sessions.resume(whole_id)))
         self._named_model()
         self._named_effort()
 
     def fork(self, id: str) -> None:
         """A new one that goes on from where another is."""
-        found = self.find(id)
-        self._take(self._opening(lambda: self.opened.sessions.fork(found)))
+        whole_id = self.find(id)
+        self._take(self._opening(lambda: self.opened.sessions.fork(whole_id)))
         self._named_model()
         self._named_effort()
 
     def _named_model(self) -> None:
-        asked = self.opened.asked.model
-        if asked is None:
+        name = self.opened.options.model
+        if name is None:
             return
-        model = self.opened.sessions.model_ref(asked)
+        model = self.opened.sessions.model_ref(name)
         missing = missing_key(self.opened, model)
         if missing:
             raise HoldfastError(missing)
@@ -106,7 +106,7 @@ class Chat:
             self.here(lambda: self.session.set_model(model))
 
     def _named_effort(self) -> None:
-        effort = self.opened.asked.effort
+        effort = self.opened.options.effort
         if effort is not None:
             self.here(lambda: self.session.set_effort(effort))
 
@@ -140,32 +140,32 @@ class Chat:
         """The whole id of a stored session. One of another workspace is refused: its tools would work in the wrong
         place."""
         if id is None:
-            held = self.stored()
-            if not held:
+            sessions = self.stored()
+            if not sessions:
                 raise HoldfastError("there is no session of this workspace to resume; `holdfast chat` begins one")
-            return held[0].id
+            return sessions[0].id
         id = uncut(id.strip())
         ids = listed(self.opened.sessions.directory)
-        found = [id] if id in ids else [each for each in ids if id and each.lower().startswith(id.lower())]
-        if len(found) != 1:
-            raise HoldfastError(self._unknown(id, found))
-        composed = project(read_log(log_path(self.opened.sessions.directory, found[0]))).composed
+        fitting = [id] if id in ids else [each for each in ids if id and each.lower().startswith(id.lower())]
+        if len(fitting) != 1:
+            raise HoldfastError(self._unknown(id, fitting))
+        composed = project(read_log(log_path(self.opened.sessions.directory, fitting[0]))).composed
         if composed is not None and composed.parent is not None:
             raise HoldfastError(
-                f"session {found[0]} is that of a sub-agent; go on with the one it worked for: {composed.parent}"
+                f"session {fitting[0]} is that of a sub-agent; go on with the one it worked for: {composed.parent}"
             )
         if composed is not None and composed.workspace not in ("", self.opened.sessions.workspace_name):
             where = printable(composed.workspace)
             raise HoldfastError(
-                f"session {found[0]} works in {where}; go on with it there, or with --workspace {shlex.quote(where)}"
+                f"session {fitting[0]} works in {where}; go on with it there, or with --workspace {shlex.quote(where)}"
             )
-        return found[0]
+        return fitting[0]
 
-    def _unknown(self, id: str, found: list[str]) -> str:
+    def _unknown(self, id: str, fitting: list[str]) -> str:
         named = printable(id)[:80]
-        if found:
-            ids = ", ".join(found[:_NEAREST]) + (", …" if len(found) > _NEAREST else "")
-            return f"{len(found)} sessions begin with {named!r}: {ids}; give more of the id"
+        if fitting:
+            ids = ", ".join(fitting[:_NEAREST]) + (", …" if len(fitting) > _NEAREST else "")
+            return f"{len(fitting)} sessions begin with {named!r}: {ids}; give more of the id"
         titles = {each.id: each.title for each in self.stored(everywhere=True)}
         close = difflib.get_close_matches(id.upper()[:64], titles, n=_NEAREST, cutoff=0.6)
         close = close or [each.id for each in self.stored()[:_NEAREST]]

@@ -21,14 +21,14 @@ STOPPED = 130
 def said(message: Sequence[str]) -> list[str] | None:
     """What is to be said: messages and commands in order; None where somebody is there to type it."""
     if message:
-        found = [" ".join(_input() if word == "-" else word for word in message)]
+        lines = [" ".join(_input() if word == "-" else word for word in message)]
     elif sys.stdin is not None and sys.stdin.isatty():
         return None
     else:
-        found = parted(_input())
-    if not any(each.strip() for each in found):
+        lines = parted(_input())
+    if not any(each.strip() for each in lines):
         raise click.UsageError("there is nothing to say: give a MESSAGE, pipe one in, or start it in a terminal.")
-    return found
+    return lines
 
 
 def _input() -> str:
@@ -38,22 +38,22 @@ def _input() -> str:
 def parted(text: str) -> list[str]:
     """What was piped in: commands, each a line of its own, and the messages between them. A line that begins with a
     slash and is no command is part of a message: it may be a path."""
-    found: list[str] = []
-    lines: list[str] = []
+    parts: list[str] = []
+    open_lines: list[str] = []
 
     def end() -> None:
-        whole = "\n".join(lines).strip("\n")
-        found.extend([whole] if whole.strip() else [])
-        lines.clear()
+        whole = "\n".join(open_lines).strip("\n")
+        parts.extend([whole] if whole.strip() else [])
+        open_lines.clear()
 
     for line in text.split("\n"):
         if commands.is_known(line):
             end()
-            found.append(line)
+            parts.append(line)
         else:
-            lines.append(line)
+            open_lines.append(line)
     end()
-    return found
+    return parts
 
 
 def expected_calls(lines: Sequence[str] | None) -> float:

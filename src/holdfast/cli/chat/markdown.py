@@ -57,7 +57,7 @@ _BLOCKS = _parser()
 _BLOCKS.core.ruler.enableOnly(["normalize", "block"])
 
 
-class Growing:
+class GrowingMarkdown:
     """An answer as it comes. `feed` gives the blocks that can no longer change; `rest` is what may."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from holdfast.agent import CostLine, Turn
 from holdfast.records import Message, Text, ToolUse
 from holdfast.tools import ToolAnswer
 
-from .words import Cleaner, call_line, call_words, clean, cost_line, one_line
+from .words import TextCleaner, call_line, call_words, clean, cost_line, one_line
 
 MOST_OUTPUT = 20
 """Lines of a running command's output that are shown where nothing can be taken back."""
@@ -60,7 +60,7 @@ class Screen(Protocol):
         """Time has passed."""
 
 
-class Plain:
+class PlainScreen:
     """Lines, one after the other. `watched` says that a person looks at `aside`: running commands are shown there.
     `whole` that nobody looks at `out` before the end: an answer is written when it is there, and one that broke off and
     was asked for again is there once."""
@@ -68,7 +68,7 @@ class Plain:
     def __init__(self, out: TextIO, aside: TextIO, *, watched: bool = False, whole: bool = False) -> None:
         self._out, self._aside, self._watched, self._whole = out, aside, watched, whole
         self._held: list[str] = []
-        self._cleaner = Cleaner()
+        self._cleaner = TextCleaner()
         self._open = False
         self._said = False
         self._calls: dict[str, ToolUse] = {}

@@ -31,7 +31,7 @@ SIMULATED = "anthropic:claude-haiku-5-5"
 """The model that is simulated where none is named: one that caches short prompts, so that there is something to see."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ChatOptions(Struct, frozen=True, kw_only=True):
     """What the command line says about where and how to work."""
 
     workspace: Path
@@ -54,62 +54,64 @@ class Asked(Struct, frozen=True, kw_only=True):
         return (*(simulated if self.simulate else ()), *elsewhere, *forgets)
 
 
-class Opened(Struct, frozen=True, kw_only=True):
+class ChatResources(Struct, frozen=True, kw_only=True):
     """Everything a conversation needs, apart from the conversation."""
 
     config: Config
     sessions: Sessions
     store: SqliteStore | None
-    asked: Asked
+    options: ChatOptions
 
     @property
     def billed(self) -> SqliteStore | None:
         """The store where what is paid stands; what is simulated is on no bill."""
-        return None if self.asked.simulate else self.store
+        return None if self.options.simulate else self.store
 
     @property
     def model(self) -> str | None:
         """The model for a new session: the one that was named, or one to be simulated where none is configured."""
-        if self.asked.model is not None or not self.asked.simulate:
-            return self.asked.model
-        return None if self.sessions.configured(self.asked.agent).model else SIMULATED
+        if self.options.model is not None or not self.options.simulate:
+            return self.options.model
+        return None if self.sessions.configured(self.options.agent).model else SIMULATED
 
 
-def configured(asked: Asked) -> Config:
+def configured(options: ChatOptions) -> Config:
     """The configuration of the workspace, which is the current directory from now on."""
     try:
-        os.chdir(asked.workspace)
+        os.chdir(options.workspace)
     except OSError as problem:
         raise HoldfastError(
-            f"{asked.workspace} cannot be worked in ({problem.strerror or problem}); choose another --workspace"
+            f"{options.workspace} cannot be worked in ({problem.strerror or problem}); choose another --workspace"
         ) from problem
     use_configured_facts()
     config = load_config(
-        {"tools.confirm.mode": "allow" if asked.yes else None, "memory.amnesia": True if asked.amnesia else None}
+        {"tools.confirm.mode": "allow" if options.yes else None, "memory.amnesia": True if options.amnesia else None}
     )
-    if asked.agent and asked.agent not in config.agents:
+    if options.agent and options.agent not in config.agents:
         there = f"there are {', '.join(config.agents)}" if config.agents else "none is configured"
         raise HoldfastError(
-            f"there is no agent {asked.agent!r}; {there}. [agents.NAME.SECTION] in holdfast.toml makes one"
+            f"there is no agent {options.agent!r}; {there}. [agents.NAME.SECTION] in holdfast.toml makes one"
         )
     return config
 
 
 @contextlib.contextmanager
-def opened(asked: Asked, config: Config, conductor: Conductor, notice: Callable[[str], None]) -> Iterator[Opened]:
+def opened(
+    options: ChatOptions, config: Config, conductor: Conductor, notice: Callable[[str], None]
+) -> Iterator[ChatResources]:
     """Open it all, and close it again in the other order. What does not work and is not needed is a notice."""
     close_to_others(config.home)
     with contextlib.ExitStack() as stack:
-        if without_effect := inert.warning(config, "agent", agent=asked.agent or None, model=asked.model):
+        if without_effect := inert.warning(config, "agent", agent=options.agent or None, model=options.model):
             notice(without_effect)
-        store = _store(asked, config, notice, stack)
+        store = _store(options, config, notice, stack)
         reports = Reports.configured(config)
-        engine = EngineCore(config.for_agent, store=store, reports=None if asked.simulate else reports)
+        engine = EngineCore(config.for_agent, store=store, reports=None if options.simulate else reports)
         stack.callback(lambda: engine.close(now=time.time()))
         hub = _hub(config, conductor, notice)
         if hub is not None:
             stack.callback(lambda: conductor.work.wait(hub.close()))
-        provider = _provider(asked, config)
+        provider = _provider(options, config)
         stack.callback(lambda: conductor.work.wait(provider.close()))
         sessions = Sessions(
             config.for_agent,
@@ -119,16 +121,16 @@ def opened(asked: Asked, config: Config, conductor: Conductor, notice: Callable[
             chosen=partial(routing.configured, config),
         )
         stack.callback(lambda: conductor.work.wait(sessions.close()))
-        yield Opened(config=config, sessions=sessions, store=store, asked=asked)
+        yield ChatResources(config=config, sessions=sessions, store=store, options=options)
 
 
 def _store(
-    asked: Asked, config: Config, notice: Callable[[str], None], stack: contextlib.ExitStack
+    options: ChatOptions, config: Config, notice: Callable[[str], None], stack: contextlib.ExitStack
 ) -> SqliteStore | None:
     """The store of the configuration. What is simulated costs nothing and belongs on no bill, and its cache ends with
     this process: it has a store of its own, for as long."""
     url = config.settings.store.url
-    if asked.simulate:
+    if options.simulate:
         url = str(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-"))) / "simulated.db")
     try:
         return stack.enter_context(open_store(url))
@@ -143,25 +145,25 @@ class _Closed(Provider, Protocol):
     async def close(self) -> None: ...
 
 
-def _provider(asked: Asked, config: Config) -> _Closed:
-    if not asked.simulate:
+def _provider(options: ChatOptions, config: Config) -> _Closed:
+    if not options.simulate:
         return HttpProvider(config.settings.upstream, os.environ, limits=config.settings.gateway.limits)
     from holdfast.simulator import Simulated, Simulator
     from holdfast.simulator.script import ECHO, load_script
 
-    return Simulated(Simulator(script=ECHO if asked.script is None else load_script(asked.script)))
+    return Simulated(Simulator(script=ECHO if options.script is None else load_script(options.script)))
 
 
-def missing_key(opened: Opened, model: str) -> str:
+def missing_key(opened: ChatResources, model: str) -> str:
     """What to do about a key that is not there, before anything is said; empty where all is well."""
     dialect = dialect_of_model(model)
     name = dialect if dialect in KEYS else "openai"
     upstream = opened.config.settings.upstream
     problem = not_served(model, upstream)
-    if problem and (not opened.asked.simulate or model.endswith(":")):
+    if problem and (not opened.options.simulate or model.endswith(":")):
         return problem
     host = urlsplit(getattr(upstream, name)).hostname or ""
-    if opened.asked.simulate or is_loopback(host) or any(os.environ.get(each, "").strip() for each in KEYS[name]):
+    if opened.options.simulate or is_loopback(host) or any(os.environ.get(each, "").strip() for each in KEYS[name]):
         return ""
     return (
         f"there is no key for {name}; set {' or '.join(KEYS[name])} in the environment, choose another --model, or "

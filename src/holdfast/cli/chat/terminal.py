@@ -20,9 +20,9 @@ from holdfast.agent import CostLine, Turn
 from holdfast.records import Message, ToolUse
 from holdfast.tools import ToolAnswer
 
-from .markdown import THEME, Growing, rendered
+from .markdown import THEME, GrowingMarkdown, rendered
 from .screen import Kind
-from .words import Cleaner, call_line, call_words, clean, cost_lines, one_line
+from .words import TextCleaner, call_line, call_words, clean, cost_lines, one_line
 
 TAIL = 5
 """Lines of a running command's output that are shown at a time."""
@@ -31,7 +31,7 @@ _PAUSE_S = 0.05
 """Between two pictures; more where a picture takes long to make."""
 
 
-class Terminal:
+class TerminalScreen:
     """Writes to `out`, whose width and height are asked for at every picture."""
 
     def __init__(self, out: TextIO, *, colours: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,8 +46,8 @@ class Terminal:
             emoji=False,
         )
         self._live: Live | None = None  # while something moves
-        self._cleaner = Cleaner()
-        self._text: Growing | None = None
+        self._cleaner = TextCleaner()
+        self._text: GrowingMarkdown | None = None
         self._thoughts = ""
         self._writing = ""  # the tool whose call is on its way
         self._running: dict[str, tuple[ToolUse, deque[str]]] = {}
@@ -158,7 +158,7 @@ class Terminal:
 
     def _take(self, text: str) -> None:
         if self._text is None:
-            self._text = Growing()
+            self._text = GrowingMarkdown()
         for block in self._text.feed(text):
             self._block(block)
 

@@ -42,7 +42,7 @@ class Leave(Exception):
         self.number = number
 
 
-class Work:
+class AgentThread:
     """An event loop in a thread."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class _Relay(Watch):
         self._put(lambda screen: screen.notice(text))
 
 
-class _Asked:
+class _PendingQuestion:
     """A question on its way to the user; answered in the thread of the one who asks."""
 
     def __init__(self, question: Question) -> None:
@@ -136,11 +136,11 @@ class _Asked:
             self.answer.set_result(decision)
 
 
-class _Over:
+class _WorkEnded:
     """The work under way has ended."""
 
 
-class _Signal:
+class _SignalReceived:
     """A signal has come."""
 
     def __init__(self, number: int) -> None:
@@ -150,19 +150,21 @@ class _Signal:
 class Conductor:
     """Runs one piece of the agent's work after the other and shows what happens. Questions wait for a turn."""
 
-    def __init__(self, work: Work, screen: Screen) -> None:
+    def __init__(self, work: AgentThread, screen: Screen) -> None:
         self.work, self.screen = work, screen
         self.ask: Ask = lambda question: Decision(False, why="Nobody can be asked.")
         self.keyboard = Keyboard()
-        self._inbox: SimpleQueue[Callable[[Screen], None] | _Asked | _Over | _Signal] = SimpleQueue()
+        self._inbox: SimpleQueue[Callable[[Screen], None] | _PendingQuestion | _WorkEnded | _SignalReceived] = (
+            SimpleQueue()
+        )
         self.watch: Watch = _Relay(self._inbox.put)
         self._turn = False
 
     async def confirm(self, question: Question) -> Decision:
-        """Asked by the agent, in its own thread."""
-        asked = _Asked(question)
-        self._inbox.put(asked)
-        return await asked.answer
+        """Called by the agent, in its own thread."""
+        pending = _PendingQuestion(question)
+        self._inbox.put(pending)
+        return await pending.answer
 
     def run(self, waiting: str, make: Callable[[Cancel], Awaitable[T]]) -> T:
         """Do a piece of work to its end. Ctrl-C and Esc set `cancel`; Ctrl-C after that ends it and raises Leave."""
@@ -176,7 +178,7 @@ class Conductor:
         self.screen.begins(waiting)
         with self._listening(), self.keyboard.unseen():
             future = self.work.start(whole())
-            future.add_done_callback(lambda _: self._inbox.put(_Over()))
+            future.add_done_callback(lambda _: self._inbox.put(_WorkEnded()))
             try:
                 self._attend(cancel)
             except BaseException:
@@ -202,47 +204,47 @@ class Conductor:
             except Empty:
                 self.screen.tick()
                 continue
-            if isinstance(item, _Over):
+            if isinstance(item, _WorkEnded):
                 return
-            if isinstance(item, _Signal):
+            if isinstance(item, _SignalReceived):
                 pressed += 1
                 if item.number != signal.SIGINT or pressed > 1:
                     raise Leave(item.number)
                 cancel.set()
                 self.keyboard.discard()
                 self.screen.notice("stopping; Ctrl-C again leaves")
-            elif isinstance(item, _Asked):
+            elif isinstance(item, _PendingQuestion):
                 self._put(item, cancel)
             else:
                 item(self.screen)
 
-    def _put(self, asked: _Asked, cancel: Cancel) -> None:
+    def _put(self, pending: _PendingQuestion, cancel: Cancel) -> None:
         """Ask the user. Ctrl-C instead of an answer stops the turn."""
-        if not asked.open or cancel.is_set():
-            asked.give(Decision(False, why="The user stopped the turn."))
+        if not pending.open or cancel.is_set():
+            pending.give(Decision(False, why="The user stopped the turn."))
             return
         self.screen.clear()
         self._turn = False
         try:
-            asked.give(self.ask(asked.question))
+            pending.give(self.ask(pending.question))
         except KeyboardInterrupt:
             cancel.set()
-            asked.give(Decision(False, why="The user stopped the turn."))
+            pending.give(Decision(False, why="The user stopped the turn."))
         finally:
             self._turn = True
 
     def drain(self) -> None:
         """Show what came while nobody worked: before the next prompt."""
-        late: list[_Asked] = []
+        late: list[_PendingQuestion] = []
         with contextlib.suppress(Empty):
             while True:
                 item = self._inbox.get_nowait()
-                if isinstance(item, _Asked):
+                if isinstance(item, _PendingQuestion):
                     late.append(item)
-                elif not isinstance(item, _Over | _Signal):
+                elif not isinstance(item, _WorkEnded | _SignalReceived):
                     item(self.screen)
-        for asked in late:  # it is answered when a turn is under way
-            self._inbox.put(asked)
+        for question in late:  # it is answered when a turn is under way
+            self._inbox.put(question)
 
     def _drop(self) -> None:
         with contextlib.suppress(Empty):
@@ -253,15 +255,15 @@ class Conductor:
     def _listening(self) -> Iterator[None]:
         """Signals go into the queue while somebody works, except while the user is asked: there they interrupt."""
 
-        def told(number: int, frame: FrameType | None) -> None:
+        def on_signal(number: int, frame: FrameType | None) -> None:
             if self._turn:
-                self._inbox.put(_Signal(number))
+                self._inbox.put(_SignalReceived(number))
             elif number == signal.SIGINT:
                 raise KeyboardInterrupt
             else:
                 raise Leave(number)
 
-        with handling(told):
+        with handling(on_signal):
             self._turn = True
             try:
                 yield
@@ -270,14 +272,14 @@ class Conductor:
 
 
 @contextlib.contextmanager
-def handling(told: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def handling(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Signals that end a program go to `told`, those that are ignored here stay so; outside of the main thread none."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     usual = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, told) for number in usual}
+    before = {number: signal.signal(number, on_signal) for number in usual}
     try:
         yield
     finally:

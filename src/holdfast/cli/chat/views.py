@@ -73,8 +73,8 @@ def context(blocks: Sequence[InspectedBlock], limit: int, now: float, room: int 
     for each in blocks:
         owners[each.owner] = owners.get(each.owner, 0) + each.tokens
     largest = sorted(owners.items(), key=lambda item: -item[1])
-    said = ", ".join(f"{one_line(owner)} {tokens:,}" for owner, tokens in largest)
-    yield from tables.wrapped(f"By owner: {said}.", room, indent="  ")
+    shares = ", ".join(f"{one_line(owner)} {tokens:,}" for owner, tokens in largest)
+    yield from tables.wrapped(f"By owner: {shares}.", room, indent="  ")
 
 
 def _block(each: InspectedBlock, now: float) -> tuple[str, ...]:
@@ -119,14 +119,14 @@ def _spent(session: Session, store: Store | None) -> _Spent:
     """As the bill has it; where nothing is billed, as the session's log has it."""
     if store is not None:
         store.flush(2.0)
-    found = None if store is None else report.spent(store, session.id, tenant=session.lane.tenant)
-    if found is None:
+    billed = None if store is None else report.spent(store, session.id, tenant=session.lane.tenant)
+    if billed is None:
         log = session.state
         tokens = log.input, log.read, log.written, log.output
         return _Spent(log.calls, tokens, log.cost + log.delegated_cost, log.unpriced, log.delegated_cost)
-    whole = found.session
+    whole = billed.session
     tokens = whole.uncached_tokens, whole.cached_tokens, whole.creation_tokens, whole.output_tokens
-    helpers = sum((lane.cost for lane in found.lanes if lane.parent and lane.cost), Decimal(0))
+    helpers = sum((lane.cost for lane in billed.lanes if lane.parent and lane.cost), Decimal(0))
     return _Spent(whole.calls, tokens, whole.cost, whole.unpriced, helpers)
 
 
@@ -210,14 +210,14 @@ def _too_short(session: Session, tokens: int) -> str:
 
 def _stored_calls(store: Store, session: Session, room: int | None) -> Iterator[str]:
     try:
-        found = report.session(store, session.id, tenant=session.lane.tenant, limit=1_000)
+        session_report = report.session(store, session.id, tenant=session.lane.tenant, limit=1_000)
     except report.UnknownIdError:
         return
-    calls = [each for each in found.calls if each.usage is not None or each.error]
+    calls = [each for each in session_report.calls if each.usage is not None or each.error]
     yield ""
     yield from tables.table(CALLS, (_call(each) for each in calls[-LATEST:]), room)
-    breaks = [one for each in found.calls for one in each.breaks]
-    resets = [each for each in found.calls if each.reset is not None]
+    breaks = [one for each in session_report.calls for one in each.breaks]
+    resets = [each for each in session_report.calls if each.reset is not None]
     yield ""
     if resets:
         reasons = ", ".join(f"{each.reset} at {_time(each.started)}" for each in resets)
@@ -254,7 +254,7 @@ def _time(at: datetime) -> str:
 
 
 def stored(
-    found: Sequence[SessionOnDisk],
+    sessions: Sequence[SessionOnDisk],
     store: Store | None,
     room: int | None,
     *,
@@ -262,13 +262,13 @@ def stored(
     most: int | None = None,
 ) -> Iterator[str]:
     """Sessions, the newest first. `workspace` is not named. Costs are those of the bill, where the store has them."""
-    short = tables.short_ids(each.id for each in found)
-    shown = found if most is None else found[:most]
+    short = tables.short_ids(each.id for each in sessions)
+    shown = sessions if most is None else sessions[:most]
     rows = [_stored(each, _paid(each, store), short, workspace) for each in shown]
     yield from tables.table(STORED, rows, room)
-    if len(shown) < len(found):
+    if len(shown) < len(sessions):
         yield ""
-        yield f"{counted(len(found) - len(shown), 'older session')} left out; `holdfast chat --list` shows all."
+        yield f"{counted(len(sessions) - len(shown), 'older session')} left out; `holdfast chat --list` shows all."
 
 
 def _paid(each: SessionOnDisk, store: Store | None) -> str:
@@ -301,12 +301,12 @@ def memory(session: Session, room: int | None) -> Iterator[str]:
         yield from (f"  {line}" for line in text.splitlines())
     if session.knowledge is None:
         return
-    told = [each for each in session.state.surfaced if each.hash]
+    entries = [each for each in session.state.surfaced if each.hash]
     yield from tables.wrapped(
-        f"Knowledge told in this conversation: {len(told):,} entries. `holdfast memory` lists and changes them all.",
+        f"Knowledge told in this conversation: {len(entries):,} entries. `holdfast memory` lists and changes them all.",
         room,
     )
-    for each in told:
+    for each in entries:
         entry = session.knowledge.store.knowledge(session.knowledge.tenant, each.entry)
         if entry is not None:
             changed = "" if entry.hash == each.hash and entry.forgotten_at is None else ", changed since"
@@ -321,8 +321,8 @@ _PLACES = {"stable": "in the system text", "context": "in the system text", "del
 
 def skills(session: Session, room: int | None) -> Iterator[str]:
     """The skills of this session: which are loaded, what that took, what may still be loaded."""
-    held = session.skills.store.list_skills()
-    if not held:
+    available = session.skills.store.list_skills()
+    if not available:
         yield from tables.wrapped("This session has no skills; `holdfast skills new NAME` makes one.", room)
         return
     registry = session.skills.registry
@@ -337,7 +337,7 @@ def skills(session: Session, room: int | None) -> Iterator[str]:
     )
     rows = [
         (each.name, tables.count(each.estimated_body_tokens), loaded.get(each.name, "-"), one_line(each.description))
-        for each in held
+        for each in available
     ]
     yield from tables.table(columns, rows, room)
     settings = session.settings.skills

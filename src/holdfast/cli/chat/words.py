@@ -38,7 +38,7 @@ _SAYS = {
 """The member of a tool's input that says what a call is about."""
 
 
-class Cleaner:
+class TextCleaner:
     """A stream of text, made safe piece by piece; lines end in a line feed, whoever wrote them."""
 
     def __init__(self) -> None:
@@ -74,14 +74,14 @@ def one_line(text: str) -> str:
 
 def cost_lines(line: CostLine, room: int, delegated: Decimal = Decimal(0)) -> list[str]:
     """The same in lines that fit, parted where its parts are."""
-    found: list[str] = []
+    lines: list[str] = []
     for part in cost_line(line, delegated).split(DOT):
-        longer = f"{found[-1]}{DOT}{part}" if found else part
-        if found and places(longer) <= room:
-            found[-1] = longer
+        longer = f"{lines[-1]}{DOT}{part}" if lines else part
+        if lines and places(longer) <= room:
+            lines[-1] = longer
         else:
-            found.append(part)
-    return found
+            lines.append(part)
+    return lines
 
 
 def cost_line(line: CostLine, delegated: Decimal = Decimal(0)) -> str:
@@ -168,8 +168,8 @@ def _found(answer: ToolAnswer) -> list[str]:
 
 
 def _text(blocks: Sequence[Block]) -> str:
-    said = [block.text if isinstance(block, Text) else f"({type(block).__name__.lower()})" for block in blocks]
-    return "\n".join(said)
+    texts = [block.text if isinstance(block, Text) else f"({type(block).__name__.lower()})" for block in blocks]
+    return "\n".join(texts)
 
 
 def call_line(call: ToolUse | None, answer: ToolAnswer, room: int | None) -> tuple[str, str]:

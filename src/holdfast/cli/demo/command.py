@@ -23,7 +23,7 @@ import click
 
 from holdfast import facts
 from holdfast.cli.setup import use_configured_facts
-from holdfast.demo import Careless, Run, progress, session
+from holdfast.demo import CarelessClient, Run, progress, session
 from holdfast.errors import HoldfastError
 
 from .. import completions, tables
@@ -31,7 +31,7 @@ from . import table
 from .table import Saving
 
 if TYPE_CHECKING:
-    from holdfast.demo import Played
+    from holdfast.demo import AgentRun
 
 MODEL = "anthropic:claude-opus-5-5"
 WAYS: dict[str, tuple[str, Mapping[str, object]]] = {
@@ -78,8 +78,8 @@ def command(turns: int, model: str, once: bool) -> None:
       holdfast demo --turns 24 --model anthropic:claude-sonnet-5-5
     """
     use_configured_facts()
-    known = facts.model(model)
-    if facts.rates(known.ref) is None or known.provider != "anthropic":
+    priced = facts.model(model)
+    if facts.rates(priced.ref) is None or priced.provider != "anthropic":
         raise HoldfastError(
             f"no Anthropic prices are known for {model!r}; choose one of `holdfast models --provider anthropic`"
         )
@@ -87,8 +87,8 @@ def command(turns: int, model: str, once: bool) -> None:
     try:
         with _ended_in_order(), _folder() as folder:
             planned = session.turns(turns)
-            careless = Careless(folder, known.name, planned)
-            _show(careless, folder, known.ref, planned)
+            careless = CarelessClient(folder, priced.name, planned)
+            _show(careless, folder, priced.ref, planned)
             if not once and sys.stdin.isatty() and sys.stdout.isatty():
                 careless.stay(table.staying)
     finally:
@@ -127,13 +127,13 @@ def _folder() -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _show(careless: Careless, folder: Path, model: str, turns: Sequence[session.Turn]) -> None:
+def _show(careless: CarelessClient, folder: Path, model: str, turns: Sequence[session.DemoTurn]) -> None:
     room, begun = tables.width(), time.monotonic()
     _say(table.opening(model, room), "")
     _say("1. A careless coding client (clock and memory in its system text, tools shuffled):")
     runs = {name: careless.run(title, flags) for name, (title, flags) in WAYS.items()}
     groups = {"careless client, repairs on": _repairs(careless, runs["REPAIRS ON"])}
-    agent: Played | None = None
+    agent: AgentRun | None = None
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         _say("", f"2. {table.NEEDS} ({', '.join(missing)}).")
     else:
@@ -156,21 +156,21 @@ def _say(*parts: str | Iterator[str]) -> None:
             click.echo(line)
 
 
-def _repairs(careless: Careless, whole: Run) -> list[Saving]:
+def _repairs(careless: CarelessClient, whole: Run) -> list[Saving]:
     """The careless session with everything but one: what is missing then, that one has saved."""
     flags = WAYS["REPAIRS ON"][1]
     cost = whole.sums.cost or Decimal(0)
-    found = []
+    savings = []
     for name in sorted(whole.repairs):
         run = careless.run(f"all but {name}", flags, skip=name)
         mechanism, instead = REPAIRS.get(name, (name, "not done"))
-        found.append(Saving(mechanism, instead, cost, run.sums.cost or Decimal(0)))
+        savings.append(Saving(mechanism, instead, cost, run.sums.cost or Decimal(0)))
     run = careless.run("all but chosen lifetimes", {**flags, "cache.strategy": "rolling"})
-    found.append(Saving("lifetimes by expected cost", "5 minutes for all", cost, run.sums.cost or Decimal(0)))
-    return found
+    savings.append(Saving("lifetimes by expected cost", "5 minutes for all", cost, run.sums.cost or Decimal(0)))
+    return savings
 
 
-def _agent(folder: Path, model: str, turns: Sequence[session.Turn]) -> tuple[Played, list[Saving]]:
+def _agent(folder: Path, model: str, turns: Sequence[session.DemoTurn]) -> tuple[AgentRun, list[Saving]]:
     """The agent's session, and the same with one thing in another way each time."""
     from holdfast.demo import ARMS, WHOLE
     from holdfast.demo import agent as demo_agent  # which takes a second to import

@@ -18,7 +18,7 @@ from holdfast.records.events import CacheBreak, CompactionCompleted, DelegateCom
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.demo import Played, Run
+    from holdfast.demo import AgentRun, Run
 
 Money = Callable[[Decimal | None], str]
 AGENT = "OWN AGENT"
@@ -48,7 +48,7 @@ def opening(model: str, room: int | None) -> Iterator[str]:
     )
 
 
-def figures(runs: Mapping[str, Run], agent: Played | None, room: int | None) -> Iterator[str]:
+def figures(runs: Mapping[str, Run], agent: AgentRun | None, room: int | None) -> Iterator[str]:
     """What each way of doing the session came to."""
     ways = [*runs, *(() if agent is None else (AGENT,))]
     columns = (Column("", 0), *(Column(name, rank, right=True) for rank, name in enumerate(ways, 1)))
@@ -87,9 +87,9 @@ def _paused(cause: str | None) -> bool:
 
 def dearest(run: Run, room: int | None) -> Iterator[str]:
     """What Holdfast says of the dearest break."""
-    found = [each for each in run.breaks if each.reason is None]
-    if found:
-        worst = max(found, key=lambda each: each.dollars or 0)
+    breaks = [each for each in run.breaks if each.reason is None]
+    if breaks:
+        worst = max(breaks, key=lambda each: each.dollars or 0)
         where = f" at {worst.path}" if worst.path else ""
         yield from tables.wrapped(
             f"The dearest break as sent: {worst.cause}{where}, {tables.count(worst.tokens)} tokens, "
@@ -98,7 +98,7 @@ def dearest(run: Run, room: int | None) -> Iterator[str]:
         )
 
 
-def happened(agent: Played, room: int | None) -> Iterator[str]:
+def happened(agent: AgentRun, room: int | None) -> Iterator[str]:
     """What took place in the agent's session, as its events say."""
     summaries = [each for each in agent.events if isinstance(each, CompactionCompleted)]
     shorter = "; ".join(
@@ -158,7 +158,7 @@ def _money(costs: Iterable[Decimal | None]) -> Money:
     return money
 
 
-def payback(agent: Played, room: int | None) -> Iterator[str]:
+def payback(agent: AgentRun, room: int | None) -> Iterator[str]:
     """Why a summary may be dearer than none."""
     for each in agent.events:
         if isinstance(each, CompactionCompleted) and each.payback is not None:
@@ -170,7 +170,7 @@ def payback(agent: Played, room: int | None) -> Iterator[str]:
             return
 
 
-def told(runs: Mapping[str, Run], agent: Played | None, room: int | None) -> Iterator[str]:
+def told(runs: Mapping[str, Run], agent: AgentRun | None, room: int | None) -> Iterator[str]:
     sent, defaults, repaired = (run.sums.cost or Decimal(0) for run in runs.values())
     if not repaired:
         return

@@ -21,7 +21,7 @@ from .. import tables
 from ..explain.words import TIPS, tip_told
 from ..store_options import print_json
 from . import facts, machine, network
-from .findings import Check, Line, checked, side_by_side
+from .findings import Check, CheckResult, checked, side_by_side
 
 MOST_PROBLEMS = 20
 """Problems of the configuration that are told one by one."""
@@ -29,8 +29,8 @@ PATIENCE_S = 1.7
 """Seconds that all that is asked of others may take together."""
 
 
-class Report(Struct, frozen=True):
-    lines: tuple[Line, ...]
+class DoctorReport(Struct, frozen=True):
+    lines: tuple[CheckResult, ...]
     tips: tuple[TipAdvice, ...]
     problems: int
     warnings: int
@@ -65,11 +65,11 @@ def command(ctx: click.Context, json_: bool, offline: bool) -> None:
         ctx.exit(1)
 
 
-def examine(*, offline: bool) -> Report:
+def examine(*, offline: bool) -> DoctorReport:
     """All checks. One after the other what is quick, side by side what waits for others."""
     lines = checked("python", machine.python)
-    config, found = _configuration()
-    lines += found
+    config, results = _configuration()
+    lines += results
     lines += checked("home", partial(machine.home, config.home))
     lines += checked("store", partial(machine.store, config))
     try:
@@ -77,27 +77,27 @@ def examine(*, offline: bool) -> Report:
     finally:
         network.end_clients()
     if offline:
-        lines.append(Line("note", "upstream", "not looked at (--offline)"))
+        lines.append(CheckResult("note", "upstream", "not looked at (--offline)"))
     lines += checked("certificates", network.certificates)
     lines += checked("keys", partial(machine.keys, os.environ))
     lines += checked("subscriptions", partial(machine.subscriptions, config))
     lines += checked("extras", machine.extras)
     tips: list[TipAdvice] = []
 
-    def stored() -> list[Line]:
-        found, advised = facts.stored(config)
+    def stored() -> list[CheckResult]:
+        results, advised = facts.stored(config)
         tips.extend(advised)
-        return found
+        return results
 
     lines += checked("facts", partial(facts.dates, datetime.now(UTC).date()))
     lines += checked("floor", partial(facts.floors, config))
     if not any(line.state == "problem" and line.topic == "store" for line in lines):
         lines += checked("store", stored)
     states = [line.state for line in lines]
-    return Report(tuple(lines), tuple(tips), states.count("problem"), states.count("warning"))
+    return DoctorReport(tuple(lines), tuple(tips), states.count("problem"), states.count("warning"))
 
 
-def _together(lines: list[Line]) -> list[Line]:
+def _together(lines: list[CheckResult]) -> list[CheckResult]:
     """Where no upstream can be reached, for the same reason, the network is missing, and one line says so."""
     upstreams = [line for line in lines if line.topic == "upstream"]
     reasons = {_reason(line.what) for line in upstreams}
@@ -106,7 +106,7 @@ def _together(lines: list[Line]) -> list[Line]:
     first = upstreams[0].what.partition(": ")[2]
     what = f"none of {len(upstreams)} can be reached; the first: {first}"
     cure = "check the network and [upstream]; without one, look with --offline"
-    one = Line("warning", "upstream", what, cure if network.UNREACHED in first else upstreams[0].cure)
+    one = CheckResult("warning", "upstream", what, cure if network.UNREACHED in first else upstreams[0].cure)
     place = lines.index(upstreams[0])
     return [*lines[:place], one, *(line for line in lines[place:] if line.topic != "upstream")]
 
@@ -116,17 +116,17 @@ def _reason(what: str) -> str:
     return what.partition(network.UNREACHED)[2] or what.partition(": ")[2]
 
 
-def _configuration() -> tuple[Config, list[Line]]:
+def _configuration() -> tuple[Config, list[CheckResult]]:
     """The configuration; where it cannot be used, its problems and the defaults for everything else."""
     try:
         use_configured_facts()
         config = load_config()
     except HoldfastError as problem:
-        said = str(problem).splitlines()
-        lines = [Line("problem", "configuration", line) for line in said[:MOST_PROBLEMS]]
-        if len(said) > MOST_PROBLEMS:
-            more = f"{len(said) - MOST_PROBLEMS:,} more like these"
-            lines.append(Line("problem", "configuration", more, "`holdfast config show` lists them all"))
+        problems = str(problem).splitlines()
+        lines = [CheckResult("problem", "configuration", line) for line in problems[:MOST_PROBLEMS]]
+        if len(problems) > MOST_PROBLEMS:
+            more = f"{len(problems) - MOST_PROBLEMS:,} more like these"
+            lines.append(CheckResult("problem", "configuration", more, "`holdfast config show` lists them all"))
         home = holdfast_home(os.environ)
         return resolve([], {}, {}, home=home, user_home=Path.home(), workspace=None), lines
     return config, checked("configuration", partial(machine.configuration, config))
@@ -138,14 +138,16 @@ def _outside(config: Config, offline: bool) -> list[tuple[str, Check]]:
         upstream = config.settings.upstream
         for name in upstream.__struct_fields__:
             checks.append((f"upstream: {name}", partial(network.upstream, name, getattr(upstream, name))))
-    found = network.clients()
-    checks += [(f"client: {name}", partial(network.client, name, program)) for name, program in found.items()]
-    if not found:
-        checks.append(("client", lambda: [Line("note", "client", "no known client is on PATH", "any command will do")]))
+    programs = network.clients()
+    checks += [(f"client: {name}", partial(network.client, name, program)) for name, program in programs.items()]
+    if not programs:
+        checks.append(
+            ("client", lambda: [CheckResult("note", "client", "no known client is on PATH", "any command will do")])
+        )
     return [*checks, ("logs", network.logs)]
 
 
-def _text(report: Report, room: int | None) -> Iterator[str]:
+def _text(report: DoctorReport, room: int | None) -> Iterator[str]:
     for line in report.lines:
         cure = f"; {line.cure}" if line.cure else ""
         yield from tables.wrapped(f"{line.state:8} {line.topic}: {line.what}{cure}", room, indent=" " * 9)
@@ -158,9 +160,9 @@ def _text(report: Report, room: int | None) -> Iterator[str]:
     if not report.problems and not report.warnings:
         yield "All is well."
     else:
-        said = [tables.counted(number, what) for number, what in _counts(report) if number]
-        yield f"{' and '.join(said)}."
+        counts = [tables.counted(number, what) for number, what in _counts(report) if number]
+        yield f"{' and '.join(counts)}."
 
 
-def _counts(report: Report) -> tuple[tuple[int, str], ...]:
+def _counts(report: DoctorReport) -> tuple[tuple[int, str], ...]:
     return (report.problems, "problem"), (report.warnings, "warning")

@@ -13,7 +13,7 @@ from holdfast.facts import default, model, rates
 from holdfast.report import TipAdvice, applicable, evidence, repair_savings
 from holdfast.store import Store, open_existing
 
-from .findings import Line
+from .findings import CheckResult
 
 OLD_DAYS = 90
 _EVER = 253_402_300_799_999_999
@@ -23,7 +23,7 @@ LOW_FLOOR = 1024
 _UPGRADE = "upgrade Holdfast, or lay newer ones over them with facts.overrides"
 
 
-def dates(today: date) -> Iterator[Line]:
+def dates(today: date) -> Iterator[CheckResult]:
     """How old facts and prices are."""
     newest: dict[str, date] = {}
     for each in default().models():
@@ -32,14 +32,18 @@ def dates(today: date) -> Iterator[Line]:
     oldest = min(newest.values())
     old = sorted(name for name, day in newest.items() if (today - day).days > OLD_DAYS)
     age = counted(max(0, (today - oldest).days), "day")
-    said = f"facts of {counted(len(newest), 'provider')} as of {oldest}, {age} old"
-    yield Line("warning", "facts", f"{said}: {', '.join(old)}", _UPGRADE) if old else Line("ok", "facts", said)
+    summary = f"facts of {counted(len(newest), 'provider')} as of {oldest}, {age} old"
+    yield (
+        CheckResult("warning", "facts", f"{summary}: {', '.join(old)}", _UPGRADE)
+        if old
+        else CheckResult("ok", "facts", summary)
+    )
     last = _last_price(today)
     prices = f"prices of genai-prices {metadata.version('genai-prices')}"
     if last is not None:
         prices += f", whose last change of a price is of {last}"
     late = last is not None and (today - last).days > OLD_DAYS
-    yield Line("note" if late else "ok", "prices", prices, "pip install -U genai-prices" if late else "")
+    yield CheckResult("note" if late else "ok", "prices", prices, "pip install -U genai-prices" if late else "")
 
 
 def _last_price(today: date) -> date | None:
@@ -49,13 +53,13 @@ def _last_price(today: date) -> date | None:
     days = (
         getattr(each.constraint, "start_date", None)
         for provider in get_snapshot().providers
-        for found in provider.models
-        for each in (found.prices if isinstance(found.prices, list) else ())
+        for model_prices in provider.models
+        for each in (model_prices.prices if isinstance(model_prices.prices, list) else ())
     )
     return max((day for day in days if isinstance(day, date) and day <= today), default=None)
 
 
-def stored(config: Config) -> tuple[list[Line], tuple[TipAdvice, ...]]:
+def stored(config: Config) -> tuple[list[CheckResult], tuple[TipAdvice, ...]]:
     """What the store says: models of which nothing is known, and the tips that apply."""
     store = open_existing(config.settings.store.url, busy_timeout=0.3)
     if store is None:
@@ -66,36 +70,36 @@ def stored(config: Config) -> tuple[list[Line], tuple[TipAdvice, ...]]:
         )
 
 
-def _repairs(store: Store, config: Config) -> Iterator[Line]:
-    found = repair_savings(store, config.settings.cache.repair)
-    if found is not None:
-        yield Line("note", "repairs", sentence(found))
+def _repairs(store: Store, config: Config) -> Iterator[CheckResult]:
+    savings = repair_savings(store, config.settings.cache.repair)
+    if savings is not None:
+        yield CheckResult("note", "repairs", sentence(savings))
 
 
-def _unknown(store: Store) -> Iterator[Line]:
+def _unknown(store: Store) -> Iterator[CheckResult]:
     used = [each.model for each in store.cache_effectiveness(0, _EVER).models if each.model]
     unknown = [name for name in used if not model(name).known]
     now = datetime.now(UTC)
     unpriced = [name for name in used if rates(name, now) is None]
     if unknown:
         what = f"no facts about {_names(unknown)}: careful values are used"
-        yield Line("warning", "facts", what, "describe them in a file of facts.overrides")
+        yield CheckResult("warning", "facts", what, "describe them in a file of facts.overrides")
     if unpriced:
-        yield Line("note", "prices", f"no price of {_names(unpriced)}: costs are left open", "as above")
+        yield CheckResult("note", "prices", f"no price of {_names(unpriced)}: costs are left open", "as above")
 
 
-def _short(store: Store) -> Iterator[Line]:
+def _short(store: Store) -> Iterator[CheckResult]:
     """Models that have cached nothing because every prompt was below their floor, as far as sums can tell."""
     for each in store.cache_effectiveness(0, _EVER).models:
         if not each.model or not each.call_count or each.cached_tokens or each.creation_tokens:
             continue
-        known, prompt = model(each.model), each.uncached_tokens // each.call_count
-        if known.known and known.caching != "none" and 0 < prompt < known.floor:
+        model_facts, prompt = model(each.model), each.uncached_tokens // each.call_count
+        if model_facts.known and model_facts.caching != "none" and 0 < prompt < model_facts.floor:
             what = (
                 f"{printable(each.model[:80])} has cached nothing in {counted(each.call_count, 'call')}: prompts of "
-                f"about {prompt:,} tokens are below the {known.floor:,} it needs"
+                f"about {prompt:,} tokens are below the {model_facts.floor:,} it needs"
             )
-            yield Line("note", "floor", what, _FLOOR_CURE)
+            yield CheckResult("note", "floor", what, _FLOOR_CURE)
 
 
 _FLOOR_CURE = (
@@ -104,7 +108,7 @@ _FLOOR_CURE = (
 )
 
 
-def floors(config: Config) -> Iterator[Line]:
+def floors(config: Config) -> Iterator[CheckResult]:
     """Agents whose model has a high floor, and whose prompts are not to be padded up to it."""
     for agent in (None, *config.agents):
         settings = config.settings if agent is None else config.for_agent(agent)
@@ -114,7 +118,7 @@ def floors(config: Config) -> Iterator[Line]:
         if known.known and known.caching != "none" and known.floor > LOW_FLOOR:
             whose = f"agent {printable(agent)}: " if agent else ""
             what = f"{whose}cache.padding is off, and {known.ref} caches no prompt below {known.floor:,} tokens"
-            yield Line("note", "floor", what, 'cache.padding = "economic" fills short prompts where that pays')
+            yield CheckResult("note", "floor", what, 'cache.padding = "economic" fills short prompts where that pays')
 
 
 def _names(names: list[str]) -> str:

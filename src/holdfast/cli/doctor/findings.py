@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 State = Literal["ok", "note", "warning", "problem"]
 
 
-class Line(Struct, frozen=True):
+class CheckResult(Struct, frozen=True):
     """One finding. A note is worth knowing, a warning may be what is wrong, a problem is."""
 
     state: State
@@ -24,24 +24,24 @@ class Line(Struct, frozen=True):
     cure: str = ""
 
 
-Check = Callable[[], Iterable[Line]]
+Check = Callable[[], Iterable[CheckResult]]
 
 
-def checked(topic: str, check: Check) -> list[Line]:
+def checked(topic: str, check: Check) -> list[CheckResult]:
     """What a check says; whatever goes wrong in it is a finding too."""
     try:
         return list(check())
     except HoldfastError as problem:
-        return [Line("problem", topic, line) for line in str(problem).splitlines()]
+        return [CheckResult("problem", topic, line) for line in str(problem).splitlines()]
     except Exception as problem:  # noqa: BLE001  the other checks go on, and this one is told
         what = f"could not be checked ({type(problem).__name__}: {printable(str(problem)[:200])})"
-        return [Line("warning", topic, what, "try again; if it stays, report it")]
+        return [CheckResult("warning", topic, what, "try again; if it stays, report it")]
 
 
-def side_by_side(checks: Sequence[tuple[str, Check]], seconds: float) -> list[Line]:
+def side_by_side(checks: Sequence[tuple[str, Check]], seconds: float) -> list[CheckResult]:
     """All of them at once, in their order, each under its topic or `topic: what`. One that takes longer is left
     behind, and this is said of it."""
-    found: list[list[Line] | None] = [None] * len(checks)
+    found: list[list[CheckResult] | None] = [None] * len(checks)
 
     def work(place: int, topic: str, check: Check) -> None:
         found[place] = checked(topic.partition(": ")[0], check)
@@ -62,6 +62,6 @@ def side_by_side(checks: Sequence[tuple[str, Check]], seconds: float) -> list[Li
     ]
 
 
-def _late(named: str, seconds: float) -> Line:
+def _late(named: str, seconds: float) -> CheckResult:
     topic, sign, what = named.partition(": ")
-    return Line("warning", topic, f"{what}{sign}no answer within {seconds:g} seconds")
+    return CheckResult("warning", topic, f"{what}{sign}no answer within {seconds:g} seconds")

@@ -18,7 +18,7 @@ from holdfast.cli.tables import counted, printable
 from holdfast.config import Config, notes
 from holdfast.store import VERSIONS, check_ours, connect, schema_version, store_problem
 
-from .findings import Line, State
+from .findings import CheckResult, State
 
 LEAST_PYTHON = (3, 11)
 LITTLE_DISK = 500_000_000
@@ -36,87 +36,99 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 
 
-def python() -> Iterator[Line]:
-    said = f"Python {platform.python_version()} on {platform.system()}, SQLite {sqlite3.sqlite_version}"
+def python() -> Iterator[CheckResult]:
+    summary = f"Python {platform.python_version()} on {platform.system()}, SQLite {sqlite3.sqlite_version}"
     state = sys.version_info[:2] >= LEAST_PYTHON
-    yield Line("ok", "python", said) if state else Line("problem", "python", said, "install Python 3.11 or newer")
+    yield (
+        CheckResult("ok", "python", summary)
+        if state
+        else CheckResult("problem", "python", summary, "install Python 3.11 or newer")
+    )
 
 
-def configuration(config: Config) -> Iterator[Line]:
+def configuration(config: Config) -> Iterator[CheckResult]:
     if config.files:
-        yield Line("ok", "configuration", f"read {', '.join(config.files)}")
+        yield CheckResult("ok", "configuration", f"read {', '.join(config.files)}")
     else:
-        yield Line("ok", "configuration", "no holdfast.toml: every value is the default", "`holdfast init` writes one")
+        yield CheckResult(
+            "ok", "configuration", "no holdfast.toml: every value is the default", "`holdfast init` writes one"
+        )
     if config.agents:
         named = ", ".join(printable(name) for name in config.agents)
-        yield Line("ok", "configuration", f"settings of their own: {counted(len(config.agents), 'agent')} ({named})")
+        yield CheckResult(
+            "ok", "configuration", f"settings of their own: {counted(len(config.agents), 'agent')} ({named})"
+        )
     for agent in (None, *config.agents):
         for each, note in notes(config, agent):
             if each.rule.elsewhere:  # one file for all doors is as it should be
                 continue
             whose = f"agent {printable(agent)}: " if agent else ""
             state: State = "warning" if each.everywhere else "note"
-            yield Line(state, "configuration", f"{whose}{note}", "change it, or remove the key")
+            yield CheckResult(state, "configuration", f"{whose}{note}", "change it, or remove the key")
 
 
-def subscriptions(config: Config) -> Iterator[Line]:
+def subscriptions(config: Config) -> Iterator[CheckResult]:
     managed = config.settings.gateway.subscriptions == "manage"
     cure = "" if managed else 'gateway.subscriptions = "manage" lets Holdfast plan them'
-    yield Line("ok", "subscriptions", treatment(config), cure)
+    yield CheckResult("ok", "subscriptions", treatment(config), cure)
 
 
 _ELSEWHERE = "set HOLDFAST_HOME to a directory of yours"
 
 
-def home(path: Path) -> Iterator[Line]:
+def home(path: Path) -> Iterator[CheckResult]:
     where = printable(path)
     try:
         there = next(each for each in (path, *path.parents) if each.exists())
     except OSError as problem:
-        yield Line("problem", "home", f"{where} cannot be looked at ({problem.strerror})", _ELSEWHERE)
+        yield CheckResult("problem", "home", f"{where} cannot be looked at ({problem.strerror})", _ELSEWHERE)
         return
     if there != path and path.is_symlink():
-        yield Line("problem", "home", f"{where} is a link that leads nowhere", f"remove it, or {_ELSEWHERE}")
+        yield CheckResult("problem", "home", f"{where} is a link that leads nowhere", f"remove it, or {_ELSEWHERE}")
         return
     if not there.is_dir():
-        yield Line("problem", "home", f"{printable(there)} is no directory", _ELSEWHERE)
+        yield CheckResult("problem", "home", f"{printable(there)} is no directory", _ELSEWHERE)
         return
     if not os.access(there, (os.W_OK | os.X_OK) if there != path else (os.R_OK | os.W_OK | os.X_OK)):
         cannot = (
             "cannot be read and written by you" if there == path else f"cannot be made by you in {printable(there)}"
         )
-        yield Line("problem", "home", f"{where} {cannot}", f"mend owner and rights, or {_ELSEWHERE}")
+        yield CheckResult("problem", "home", f"{where} {cannot}", f"mend owner and rights, or {_ELSEWHERE}")
     elif there == path and path.stat().st_mode & 0o077:
         what = f"{where} is open to other users (mode {path.stat().st_mode & 0o777:03o}), and holds keys"
-        yield Line(
+        yield CheckResult(
             "warning", "home", what, f"the next `serve`, `run` or `chat` closes it if it is yours; or {_ELSEWHERE}"
         )
     elif there == path:
-        yield Line("ok", "home", where)
+        yield CheckResult("ok", "home", where)
     else:
-        yield Line("ok", "home", f"{where} is not there yet; it is made when something is stored")
+        yield CheckResult("ok", "home", f"{where} is not there yet; it is made when something is stored")
     free = shutil.disk_usage(there).free
-    said = f"{free / 1e9:,.1f} GB free on its disk"
-    yield Line("ok", "disk", said) if free >= LITTLE_DISK else Line("warning", "disk", said, "free some space")
+    summary = f"{free / 1e9:,.1f} GB free on its disk"
+    yield (
+        CheckResult("ok", "disk", summary)
+        if free >= LITTLE_DISK
+        else CheckResult("warning", "disk", summary, "free some space")
+    )
 
 
-def store(config: Config) -> Iterator[Line]:
+def store(config: Config) -> Iterator[CheckResult]:
     """Whether the database is there, ours, readable and writable; its size."""
     path = Path(unquote(config.settings.store.url.removeprefix("sqlite:///")))
     where = printable(path)
     try:
         is_there = path.exists()
     except OSError as problem:
-        yield Line(
+        yield CheckResult(
             "problem", "store", f"{where} cannot be looked at ({problem.strerror})", "set store.url to another file"
         )
         return
     if not is_there:
         cure = "`holdfast run -- CLIENT` stores what goes through"
-        yield Line("ok", "store", f"nothing is stored yet in {where}", cure)
+        yield CheckResult("ok", "store", f"nothing is stored yet in {where}", cure)
         return
     if not path.is_file():
-        yield Line("problem", "store", f"{where} is no file", "set store.url to another file")
+        yield CheckResult("problem", "store", f"{where} is no file", "set store.url to another file")
         return
     try:
         connection = connect(path, busy_timeout=0.3, create=False)
@@ -130,28 +142,32 @@ def store(config: Config) -> Iterator[Line]:
         raise store_problem(path, problem) from problem
     beside = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     size = sum(each.stat().st_size for each in (path, *beside) if each.exists())
-    said = f"{where}: {counted(sessions, 'session')}, {size / 1e6:,.1f} MB, schema {version}"
-    yield Line("ok", "store", said)
+    summary = f"{where}: {counted(sessions, 'session')}, {size / 1e6:,.1f} MB, schema {version}"
+    yield CheckResult("ok", "store", summary)
     if version < len(VERSIONS):
-        yield Line("note", "store", f"written by an older Holdfast (this one has schema {len(VERSIONS)})", _UPDATED)
+        yield CheckResult(
+            "note", "store", f"written by an older Holdfast (this one has schema {len(VERSIONS)})", _UPDATED
+        )
     if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
-        yield Line("problem", "store", f"{where} cannot be written", "mend the rights of the file and its directory")
+        yield CheckResult(
+            "problem", "store", f"{where} cannot be written", "mend the rights of the file and its directory"
+        )
 
 
 _UPDATED = "it is brought up to date when it is next written to"
 
 
-def keys(environ: Mapping[str, str]) -> Iterator[Line]:
+def keys(environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """By name only: what they hold is nobody's business here."""
-    found = [name for name in KEYS if environ.get(name, "").strip()]
-    if found:
-        yield Line("ok", "keys", f"in the environment: {', '.join(found)}")
+    names = [name for name in KEYS if environ.get(name, "").strip()]
+    if names:
+        yield CheckResult("ok", "keys", f"in the environment: {', '.join(names)}")
     else:
         cure = "`holdfast chat` needs one, or --simulate; clients bring their own"
-        yield Line("note", "keys", "no provider's key is in the environment", cure)
+        yield CheckResult("note", "keys", "no provider's key is in the environment", cure)
 
 
-def extras() -> Iterator[Line]:
+def extras() -> Iterator[CheckResult]:
     """What of the optional packages is not installed, and what is missing without it."""
     missing: dict[str, list[str]] = {name: [] for name in WITHOUT}
     for each in importlib.metadata.requires("holdfast") or ():
@@ -164,8 +180,8 @@ def extras() -> Iterator[Line]:
             missing[extra[1]].append(name[0])
     there = [each for each, lacking in missing.items() if not lacking]
     if there:
-        yield Line("ok", "extras", f"installed: {', '.join(there)}")
+        yield CheckResult("ok", "extras", f"installed: {', '.join(there)}")
     for each, lacking in missing.items():
         if lacking:
             what = f"{each} is not installed ({', '.join(lacking)}): {WITHOUT[each]}"
-            yield Line("note", "extras", what, f"pip install 'holdfast[{each}]'")
+            yield CheckResult("note", "extras", what, f"pip install 'holdfast[{each}]'")

@@ -26,14 +26,14 @@ from holdfast.report.logs import home_sources
 from holdfast.serving import listen
 from holdfast.upstream import VARIABLES, proxy_for, shown_address, trust
 
-from .findings import Line
+from .findings import CheckResult
 
 CONNECT_S = 1.2
 VERSION_S = 1.3
 UNREACHED = " cannot be reached "
 
 
-def upstream(name: str, address: str) -> Iterator[Line]:
+def upstream(name: str, address: str) -> Iterator[CheckResult]:
     """Whether a connection can be made; whatever stands behind it, nothing is asked of it."""
     shown = printable(shown_address(address))
     try:
@@ -45,7 +45,7 @@ def upstream(name: str, address: str) -> Iterator[Line]:
             host, port = _host(through)
     except ValueError:  # whose words may hold a part of a password
         cure = f"mend upstream.{name}; in names and passwords write / : @ as %2F %3A %40"
-        yield Line("warning", "upstream", f"{name}: {shown} is no address that can be used", cure)
+        yield CheckResult("warning", "upstream", f"{name}: {shown} is no address that can be used", cure)
         return
     shown += "" if through is None else f" by way of the proxy {printable(shown_address(through.geturl()))}"
     try:
@@ -56,19 +56,19 @@ def upstream(name: str, address: str) -> Iterator[Line]:
     except ssl.SSLCertVerificationError as problem:
         why = f"{shown} answers with a certificate that is not trusted ({problem.verify_message})"
         cure = f"if a proxy of your network signs it, name its authority's file in one of {', '.join(VARIABLES)}"
-        yield Line("warning", "upstream", f"{name}: {why}", cure)
+        yield CheckResult("warning", "upstream", f"{name}: {why}", cure)
     except (OSError, UnicodeError) as problem:
         cure = f"check the network and upstream.{name}, or look with --offline"
-        yield Line("warning", "upstream", f"{name}: {shown}{UNREACHED}({_why(problem)})", cure)
+        yield CheckResult("warning", "upstream", f"{name}: {shown}{UNREACHED}({_why(problem)})", cure)
     else:
-        yield Line("ok", "upstream", f"{name}: {shown} can be reached")
+        yield CheckResult("ok", "upstream", f"{name}: {shown} can be reached")
 
 
-def certificates() -> Iterator[Line]:
+def certificates() -> Iterator[CheckResult]:
     """The variables that name further authorities, where one of them cannot be used."""
     for problem in trust().problems:
         cure = "correct the path or unset the variable; the system's own authorities are trusted without it"
-        yield Line("warning", "certificates", printable(problem), cure)
+        yield CheckResult("warning", "certificates", printable(problem), cure)
 
 
 def _host(parts: SplitResult) -> tuple[str, int]:
@@ -85,7 +85,7 @@ def _why(problem: Exception) -> str:
     return printable(getattr(problem, "strerror", None) or str(problem) or type(problem).__name__)
 
 
-def gateways(config: Config) -> Iterator[Line]:
+def gateways(config: Config) -> Iterator[CheckResult]:
     """The gateways of this home that run, on any port, and those that ended without saying so; then the port that is
     configured, unless one of them has it."""
     configured = False
@@ -93,47 +93,49 @@ def gateways(config: Config) -> Iterator[Line]:
         where = f"{printable(each.gateway.address)} (process {each.gateway.pid})"
         if not each.alive:
             cure = "nothing; `holdfast show` has its last calls as `unknown` once another was started"
-            yield Line("note", "gateway", f"the one on {where} was killed, or does not answer", cure)
+            yield CheckResult("note", "gateway", f"the one on {where} was killed, or does not answer", cure)
         elif each.same:
             configured = configured or each.gateway.address == discovery.address(config)
             yield from _running(each.gateway, where)
         else:
             cure = "it was started with other settings; `holdfast run` does not use it"
-            yield Line("note", "gateway", f"runs on {where}, and forwards or stores elsewhere", cure)
+            yield CheckResult("note", "gateway", f"runs on {where}, and forwards or stores elsewhere", cure)
     if not configured:
         yield from port(config)
 
 
-def _running(gateway: discovery.GatewayFile, where: str) -> Iterator[Line]:
+def _running(gateway: discovery.GatewayFile, where: str) -> Iterator[CheckResult]:
     reason, off = discovery.problem_and_switch(gateway.address)
     if off:
         what = f"runs on {where}, switched off: it relays every request as it comes and stores nothing"
-        yield Line("warning", "gateway", what, f"`kill -USR2 {gateway.pid}` turns it on")
+        yield CheckResult("warning", "gateway", what, f"`kill -USR2 {gateway.pid}` turns it on")
     elif reason is not None:
-        yield Line("warning", "gateway", f"runs on {where} and stores nothing", printable(reason))
+        yield CheckResult("warning", "gateway", f"runs on {where} and stores nothing", printable(reason))
     else:
-        yield Line("ok", "gateway", f"runs on {where}")
+        yield CheckResult("ok", "gateway", f"runs on {where}")
 
 
-def port(config: Config) -> Iterator[Line]:
+def port(config: Config) -> Iterator[CheckResult]:
     chosen = config.settings.gateway
     if not chosen.port:
-        yield Line("ok", "gateway", "takes a free port at each start (gateway.port = 0)")
+        yield CheckResult("ok", "gateway", "takes a free port at each start (gateway.port = 0)")
         return
     try:
         listen(chosen.host.removeprefix("[").removesuffix("]"), chosen.port).close()
     except HoldfastError as problem:
         if discovery.find(config) is not None:
-            yield Line("ok", "gateway", f"runs on {discovery.address(config)}")
+            yield CheckResult("ok", "gateway", f"runs on {discovery.address(config)}")
         else:
-            yield Line("warning", "gateway", str(problem).rstrip("."), "or set gateway.port")
+            yield CheckResult("warning", "gateway", str(problem).rstrip("."), "or set gateway.port")
         return
-    yield Line("ok", "gateway", f"does not run; {discovery.address(config)} is free", "`holdfast serve` starts it")
+    yield CheckResult(
+        "ok", "gateway", f"does not run; {discovery.address(config)} is free", "`holdfast serve` starts it"
+    )
 
 
-def client(name: str, program: str) -> Iterator[Line]:
+def client(name: str, program: str) -> Iterator[CheckResult]:
     """Its version, as it says it."""
-    said = ""
+    line = ""
     try:
         with subprocess.Popen(
             [program, "--version"],
@@ -145,16 +147,16 @@ def client(name: str, program: str) -> Iterator[Line]:
             _ASKED.add(process)
             try:
                 out, _ = process.communicate(timeout=VERSION_S)
-                said = next(iter(out.decode("utf-8", "replace").split("\n")), "").strip()[:60]
+                line = next(iter(out.decode("utf-8", "replace").split("\n")), "").strip()[:60]
             except subprocess.TimeoutExpired:
                 _end(process)
             finally:
                 _ASKED.discard(process)
     except OSError as problem:
-        yield Line("warning", "client", f"{name}: {printable(program)} does not start ({problem.strerror})")
+        yield CheckResult("warning", "client", f"{name}: {printable(program)} does not start ({problem.strerror})")
         return
-    version = printable(said) if said else "its version was not told in time"
-    yield Line("ok", "client", f"{name}: {version}", f"`holdfast run -- {name}`")
+    version = printable(line) if line else "its version was not told in time"
+    yield CheckResult("ok", "client", f"{name}: {version}", f"`holdfast run -- {name}`")
 
 
 _ASKED: set[subprocess.Popen[bytes]] = set()
@@ -178,13 +180,15 @@ def clients() -> dict[str, str]:
     return {name: program for name, program in found.items() if program is not None}
 
 
-def logs() -> Iterator[Line]:
+def logs() -> Iterator[CheckResult]:
     """What `holdfast explain` would read without a path."""
-    found = home_sources(Path.home(), os.environ)
-    kinds = Counter(source.format for source in found)
-    size = sum(source.size for source in found) / 1e6
-    if not found:
-        yield Line("note", "logs", "no logs of known clients", "`holdfast explain PATH` reads others")
+    sources = home_sources(Path.home(), os.environ)
+    kinds = Counter(source.format for source in sources)
+    size = sum(source.size for source in sources) / 1e6
+    if not sources:
+        yield CheckResult("note", "logs", "no logs of known clients", "`holdfast explain PATH` reads others")
         return
-    told = ", ".join(f"{kind} {number:,}" for kind, number in kinds.items())
-    yield Line("ok", "logs", f"{counted(len(found), 'log')} ({told}; {size:,.1f} MB)", "`holdfast explain` reads them")
+    counts = ", ".join(f"{kind} {number:,}" for kind, number in kinds.items())
+    yield CheckResult(
+        "ok", "logs", f"{counted(len(sources), 'log')} ({counts}; {size:,.1f} MB)", "`holdfast explain` reads them"
+    )

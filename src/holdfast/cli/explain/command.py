@@ -21,7 +21,7 @@ from holdfast.report.logs import KNOWN, in_words, megabytes
 from .. import completions, tables
 from ..store_options import Moment, as_json, check_window, limit_option, write_report
 from . import markdown, table
-from .log_reader import HowFar, read
+from .log_reader import LogProgress, read
 from .words import cents
 
 TOO_DEAR = 3
@@ -120,12 +120,12 @@ def command(
     use_configured_facts()
     if model:
         facts_of(model)  # refuses one of which nothing is known
-    found = list_logs(paths)
+    sources = list_logs(paths)
     window = RequestWindow(None if since is None else since / 1e6, None if until is None else until / 1e6, session)
     explainer = Explainer(
         min_tokens=min_tokens, model=model, tier=tier or "", window=window, settings=load_config().settings
     )
-    reached = read(found, explainer, quiet=quiet)
+    reached = read(sources, explainer, quiet=quiet)
     report = explainer.result(reached.files)
     if reached.stopped:
         report = replace(report, partial=True)
@@ -147,7 +147,7 @@ def command(
 
 
 def if_nothing(
-    report: ExplainReport, reached: HowFar, window: RequestWindow, filters: str = "--session, --since or --until"
+    report: ExplainReport, reached: LogProgress, window: RequestWindow, filters: str = "--session, --since or --until"
 ) -> str | None:
     """What is said where no request was found; raises where that is because nothing could be read."""
     if report.sessions:
@@ -184,7 +184,7 @@ def _write(report: ExplainReport, form: str, output: Path | None, limit: int, *,
         _say(f"the report is in {output}")
 
 
-def _notes(report: ExplainReport, explainer: Explainer, reached: HowFar, form: str) -> None:
+def _notes(report: ExplainReport, explainer: Explainer, reached: LogProgress, form: str) -> None:
     """What does not belong into the report, on standard error."""
     if form in ("json", "html") and report.read:
         _say(f"read {in_words(report.read)}")

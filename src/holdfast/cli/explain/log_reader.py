@@ -20,7 +20,7 @@ BAR_FROM = 20_000_000
 """Bytes from which on a progress bar is shown."""
 
 
-class HowFar(Struct, frozen=True):
+class LogProgress(Struct, frozen=True):
     """What was read. `bytes` of `total`; `stopped` if something ended it, such as Ctrl-C."""
 
     files: tuple[FileRead, ...]
@@ -35,7 +35,7 @@ class _StoppedError(Exception):
 
 def read(
     sources: Sequence[Source], explainer: Explainer, *, quiet: bool, until: Callable[[], bool] = lambda: False
-) -> HowFar:
+) -> LogProgress:
     """Give all records of the sources to the explainer."""
 
     def take(source: Source, record: Record) -> None:
@@ -50,7 +50,7 @@ def each(
     *,
     quiet: bool,
     until: Callable[[], bool] = lambda: False,
-) -> HowFar:
+) -> LogProgress:
     """All records of the sources, one by one; `until` ends it as Ctrl-C does."""
     reading, total, done = LogReader(), sum(source.size for source in sources), 0
     files: list[FileRead] = []
@@ -74,8 +74,8 @@ def each(
                     if stopped():
                         raise _StoppedError
         except _StoppedError:
-            return HowFar(tuple(files), done, total, stopped=True)
-    return HowFar(tuple(files), done, total)
+            return LogProgress(tuple(files), done, total, stopped=True)
+    return LogProgress(tuple(files), done, total)
 
 
 @contextmanager

@@ -98,20 +98,20 @@ def _breaks(report: ExplainReport, limit: int, names: dict[str, str], more: str)
         return
     yield from _title("Breaks, the dearest first")
     titles = ("lost:", "cause", "where", "cure", "tokens:", "gap:", "session", "request:")
-    yield from _table(titles, (_break(session, found, names) for session, found in every[:limit]))
+    yield from _table(titles, (_break(session, break_, names) for session, break_ in every[:limit]))
     yield from _more(len(every) - limit, "break", more)
 
 
-def _break(session: SessionFindings, found: BreakFinding, names: dict[str, str]) -> tuple[str, ...]:
+def _break(session: SessionFindings, break_: BreakFinding, names: dict[str, str]) -> tuple[str, ...]:
     return (
-        dollars(found.cost_usd),
-        _plain(what(found)),
-        "-" if found.path is None else _code(where(found)),
-        _plain(cure(found)),
-        count(found.tokens_lost),
-        pause(found.gap_s),
+        dollars(break_.cost_usd),
+        _plain(what(break_)),
+        "-" if break_.path is None else _code(where(break_)),
+        _plain(cure(break_)),
+        count(break_.tokens_lost),
+        pause(break_.gap_s),
         _code(names[session.session]),
-        count(found.request),
+        count(break_.request),
     )
 
 
@@ -145,17 +145,17 @@ def _heads(report: ExplainReport, limit: int, names: dict[str, str]) -> Iterator
         return
     yield from _title(UNSHARED)
     for each in report.totals.heads[:limit]:
-        told = _plain(with_others(f"{each.what}.", each.also))
+        advice = _plain(with_others(f"{each.what}.", each.also))
         where = in_heads(report, each, lambda name: _code(names.get(name, name)))
-        yield f"- **{_plain(each.cure)}** ({about_head(each)}): {told} {where}"
+        yield f"- **{_plain(each.cure)}** ({about_head(each)}): {advice} {where}"
 
 
 def _money(report: ExplainReport) -> Iterator[str]:
     total, ttl = report.totals.cost_usd, report.totals.ttl
-    found = parts(report.totals.money)
-    if found and total:
+    sums = parts(report.totals.money)
+    if sums and total:
         yield from _title("Where the money went")
-        rows = ((words, dollars(value), share(float(value / total))) for words, value in found)
+        rows = ((words, dollars(value), share(float(value / total))) for words, value in sums)
         yield from _table(("part", "dollars:", "share:"), rows)
     if ttl is not None and ttl.all_5m != ttl.all_1h:
         yield from _title("What another lifetime would have cost")

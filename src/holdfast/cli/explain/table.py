@@ -73,8 +73,8 @@ _BAR = 24
 def text(report: ExplainReport, room: int | None, limit: int, *, home: bool = False) -> Iterator[str]:
     """The report in lines; `home` if nobody named the logs."""
     if report.read:
-        found = ", found under your home directory" if home else ""
-        yield from tables.wrapped(f"Read {in_words(report.read)}{found}.", room)
+        origin = ", found under your home directory" if home else ""
+        yield from tables.wrapped(f"Read {in_words(report.read)}{origin}.", room)
         yield ""
     yield from _sessions(report, room, limit)
     yield from _breaks(report, room, limit)
@@ -121,26 +121,26 @@ def _breaks(report: ExplainReport, room: int | None, limit: int) -> Iterator[str
     if not every:
         return
     names = tables.short_ids(each.session for each in report.sessions)
-    yield from tables.table(BREAKS, [_break(session, found, names) for session, found in every[:limit]], room)
+    yield from tables.table(BREAKS, [_break(session, break_, names) for session, break_ in every[:limit]], room)
     if len(every) > limit:
         yield f"and {len(every) - limit:,} more, which cost less; --limit shows more"
     yield ""
 
 
-def _break(session: SessionFindings, found: BreakFinding, names: dict[str, str]) -> tuple[str, ...]:
+def _break(session: SessionFindings, break_: BreakFinding, names: dict[str, str]) -> tuple[str, ...]:
     return (
-        dollars(found.cost_usd),
-        what(found),
-        where(found),
-        cure(found),
-        count(found.tokens_lost),
-        pause(found.gap_s),
+        dollars(break_.cost_usd),
+        what(break_),
+        where(break_),
+        cure(break_),
+        count(break_.tokens_lost),
+        pause(break_.gap_s),
         names[session.session],
-        count(found.request),
-        when(found.at),
-        found.agent or "-",
-        found.model,
-        found.source,
+        count(break_.request),
+        when(break_.at),
+        break_.agent or "-",
+        break_.model,
+        break_.source,
     )
 
 
@@ -182,20 +182,20 @@ def _heads(report: ExplainReport, room: int | None, limit: int) -> Iterator[str]
     yield from tables.wrapped(f"{UNSHARED}:", room)
     names = tables.short_ids(each.session for each in report.sessions)
     for each in report.totals.heads[:limit]:
-        told = f"  {each.cure} ({about_head(each)}): {with_others(f'{each.what}.', each.also)}"
+        advice = f"  {each.cure} ({about_head(each)}): {with_others(f'{each.what}.', each.also)}"
         where = in_heads(report, each, lambda name: names.get(name, name))
-        yield from tables.wrapped(f"{told} {where}", room, indent="    ")
+        yield from tables.wrapped(f"{advice} {where}", room, indent="    ")
     yield ""
 
 
 def _money(report: ExplainReport, room: int | None) -> Iterator[str]:
-    found, total = parts(report.totals.money), report.totals.cost_usd
-    if not found or not total:
+    sums, total = parts(report.totals.money), report.totals.cost_usd
+    if not sums or not total:
         return
     yield f"Where the money went: {dollars(total)}"
-    width = max(len(words) for words, _ in found)
-    figures = max(len(dollars(value)) for _, value in found)
-    for words, value in found:
+    width = max(len(words) for words, _ in sums)
+    figures = max(len(dollars(value)) for _, value in sums)
+    for words, value in sums:
         part = value / total
         line = f"  {words:{width}}  {dollars(value):>{figures}}  {share(float(part)):>6}"
         space = _BAR if room is None else min(_BAR, room - len(line) - 2)
@@ -217,6 +217,6 @@ def _lifetimes(report: ExplainReport) -> Iterator[str]:
     rows = lifetimes(ttl)
     figures = max(len(dollars(cost)) for _, cost, _ in rows)
     for name, cost, more in rows:
-        told = f"{dollars(abs(more))} {'more' if more > 0 else 'less'}" if more else ""
-        yield f"  {name:9}  {dollars(cost):>{figures}}  {told}".rstrip()
+        difference = f"{dollars(abs(more))} {'more' if more > 0 else 'less'}" if more else ""
+        yield f"  {name:9}  {dollars(cost):>{figures}}  {difference}".rstrip()
     yield ""

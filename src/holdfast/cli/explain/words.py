@@ -37,19 +37,19 @@ MONEY = (
 _NAMED = 3  # sessions that are named of one kind of head
 
 
-def what(found: BreakFinding) -> str:
-    return f"reset: {found.reset}" if found.reset is not None else found.cause or "unknown"
+def what(break_: BreakFinding) -> str:
+    return f"reset: {break_.reset}" if break_.reset is not None else break_.cause or "unknown"
 
 
-def where(found: BreakFinding) -> str:
-    if found.path is None:
+def where(break_: BreakFinding) -> str:
+    if break_.path is None:
         return "-"
-    return found.path if found.offset is None else f"{found.path} @{found.offset:,}"
+    return break_.path if break_.offset is None else f"{break_.path} @{break_.offset:,}"
 
 
-def cure(found: BreakFinding) -> str:
+def cure(break_: BreakFinding) -> str:
     """What was recognised, where it says more than the cause."""
-    return "-" if found.cure in (None, found.cause, found.reset) else str(found.cure)
+    return "-" if break_.cure in (None, break_.cause, break_.reset) else str(break_.cure)
 
 
 def pause(seconds: float | None) -> str:
@@ -73,15 +73,15 @@ def when(at: float | None) -> str:
 
 def broke(session: SessionFindings) -> tuple[int, int, Decimal | None]:
     """Breaks without resets, resets, and what the breaks cost; of a session with more than are kept, those kept."""
-    lost = [found for found in session.breaks if found.reset is None]
-    known = [found.cost_usd for found in lost if found.cost_usd is not None]
-    cost = sum(known, Decimal(0)) if known or not lost else None
+    lost = [break_ for break_ in session.breaks if break_.reset is None]
+    costs = [break_.cost_usd for break_ in lost if break_.cost_usd is not None]
+    cost = sum(costs, Decimal(0)) if costs or not lost else None
     return len(lost), len(session.breaks) - len(lost), cost
 
 
 def dearest(report: ExplainReport) -> list[tuple[SessionFindings, BreakFinding]]:
     """All breaks and resets, those that cost most first."""
-    every = [(session, found) for session in report.sessions for found in session.breaks]
+    every = [(session, break_) for session in report.sessions for break_ in session.breaks]
     return sorted(every, key=lambda pair: (-(pair[1].cost_usd or Decimal(0)), -pair[1].tokens_lost))
 
 
@@ -94,29 +94,29 @@ def by_loss(report: ExplainReport) -> list[SessionFindings]:
 def other_advice(report: ExplainReport) -> list[CureSum]:
     """What is said about the breaks that none of the named cures is for, each thing once, the dearest first."""
     named = {each.cure for each in report.totals.cures}
-    found: dict[str, CureSum] = {}
+    by_cure: dict[str, CureSum] = {}
     for _, each in dearest(report):
         if each.reset is None and each.cure is not None and each.advice and each.cure not in named:
-            known = found.get(each.cure)
-            breaks = 1 if known is None else known.breaks + 1
-            cost = (each.cost_usd or Decimal(0)) + (Decimal(0) if known is None else known.saves_usd or Decimal(0))
-            advice = each.advice if known is None else known.advice
-            found[each.cure] = CureSum(
+            before = by_cure.get(each.cure)
+            breaks = 1 if before is None else before.breaks + 1
+            cost = (each.cost_usd or Decimal(0)) + (Decimal(0) if before is None else before.saves_usd or Decimal(0))
+            advice = each.advice if before is None else before.advice
+            by_cure[each.cure] = CureSum(
                 cure=each.cure,
                 advice=advice,
                 setting=None,
                 breaks=breaks,
                 saves_usd=cost if report.totals.cost_usd else None,
-                also=() if known is None else others(advice, (*known.also, each.advice)),
+                also=() if before is None else others(advice, (*before.also, each.advice)),
             )
-    return list(found.values())
+    return list(by_cure.values())
 
 
 def about(each: CureSum) -> str:
     """`2 breaks, $1.37`."""
-    found = counted(each.breaks, "break") if each.breaks or not each.requests else ""
+    breaks = counted(each.breaks, "break") if each.breaks or not each.requests else ""
     more = counted(each.requests, "request") if each.requests else ""
-    return ", ".join(part for part in (found, more, dollars(each.saves_usd)) if part)
+    return ", ".join(part for part in (breaks, more, dollars(each.saves_usd)) if part)
 
 
 TIPS = "Tips for long-running agents"
@@ -138,13 +138,13 @@ def about_head(each: HeadSum) -> str:
 
 def in_heads(report: ExplainReport, each: HeadSum, name: Callable[[str], str]) -> str:
     """`In b, after a, at byte 15,310; c, after b, at byte 15,310; and 4 more.`"""
-    found = with_head(report.sessions, each.cure)
-    said = []
-    for session, head in found[:_NAMED]:
+    heads = with_head(report.sessions, each.cure)
+    places = []
+    for session, head in heads[:_NAMED]:
         place = "" if head.offset is None else f", at byte {head.offset:,}"
-        said.append(f"{name(session.session)}, after {name(head.before)}{place}")
-    more = f"; and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
-    return f"In {'; '.join(said)}{more}." if said else ""
+        places.append(f"{name(session.session)}, after {name(head.before)}{place}")
+    more = f"; and {len(heads) - _NAMED:,} more" if len(heads) > _NAMED else ""
+    return f"In {'; '.join(places)}{more}." if places else ""
 
 
 def summary(report: ExplainReport) -> str:
@@ -153,46 +153,48 @@ def summary(report: ExplainReport) -> str:
     cost = dollars(totals.cost_usd)
     if totals.cost_usd is not None:
         cost = tables.cost(totals.cost_usd, totals.unpriced, at_list=totals.list_price_usd is not None)
-    said = f"{counted(totals.sessions, 'session')}, {counted(totals.requests, 'request')}: {cost}"
-    said += f", hit rate {share(totals.hit_rate)}." if totals.hit_rate is not None else "."
+    text = f"{counted(totals.sessions, 'session')}, {counted(totals.requests, 'request')}: {cost}"
+    text += f", hit rate {share(totals.hit_rate)}." if totals.hit_rate is not None else "."
     if not totals.breaks and not totals.resets:
-        return f"{said} {'Nothing broke the cache' if totals.usage.read else 'Nothing was read from a cache'}."
+        return f"{text} {'Nothing broke the cache' if totals.usage.read else 'Nothing was read from a cache'}."
     lost, part = totals.break_cost_usd, ""
     if lost and totals.cost_usd:
         part = f", {share(float(lost / totals.cost_usd))} of the cost"
-    said += f" {counted(totals.breaks, 'break')} lost {dollars(lost)}{part}" if totals.breaks else " No breaks"
+    text += f" {counted(totals.breaks, 'break')} lost {dollars(lost)}{part}" if totals.breaks else " No breaks"
     if totals.resets:
-        said += f"; {counted(totals.resets, 'reset')}, which had a reason, {dollars(totals.money.resets)}"
-    return said + "."
+        text += f"; {counted(totals.resets, 'reset')}, which had a reason, {dollars(totals.money.resets)}"
+    return text + "."
 
 
 def notes(report: ExplainReport) -> list[str]:
     """What is to be known about the figures."""
-    totals, said = report.totals, []
+    totals, lines = report.totals, []
     if report.tier:
-        said.append(f"Requests whose log does not say their service tier are at the prices of {report.tier}.")
+        lines.append(f"Requests whose log does not say their service tier are at the prices of {report.tier}.")
     if totals.estimated_sessions:
         which = "1 session has" if totals.estimated_sessions == 1 else f"{totals.estimated_sessions:,} sessions have"
-        said.append(f"~ {which} no usage in the log: worked out from the bodies by the cache rules, without output.")
+        lines.append(f"~ {which} no usage in the log: worked out from the bodies by the cache rules, without output.")
     if cut := sum(session.cut for session in report.sessions):
         which = "1 request was" if cut == 1 else f"{cut:,} requests were"
-        said.append(f"~ {which} cut: what the provider had not told of the usage is estimated.")
+        lines.append(f"~ {which} cut: what the provider had not told of the usage is estimated.")
     if totals.unpriced:
         which = "1 request has" if totals.unpriced == 1 else f"{totals.unpriced:,} requests have"
-        said.append(f"+ {which} no known price: the dollars leave that out.")
+        lines.append(f"+ {which} no known price: the dollars leave that out.")
     if totals.list_price_usd is not None:
         part = f"{dollars(totals.list_price_usd)} of it is {AT_LIST_PRICE}"
-        said.append(f"* {part}: subscriptions paid for those sessions.")
+        lines.append(f"* {part}: subscriptions paid for those sessions.")
     if nameless := sum("" in session.models for session in report.sessions):
         which = "1 session names" if nameless == 1 else f"{nameless:,} sessions name"
-        said.append(f"{which} no model: tokens only, by careful rules, and no dollars; --model NAME says which it was.")
+        lines.append(
+            f"{which} no model: tokens only, by careful rules, and no dollars; --model NAME says which it was."
+        )
     left_out = sum(session.breaks_left_out for session in report.sessions)
     if left_out:
-        said.append(f"{counted(left_out, 'break')} more are in the totals only: of a session the dearest are listed.")
+        lines.append(f"{counted(left_out, 'break')} more are in the totals only: of a session the dearest are listed.")
     if totals.heads and totals.heads_left_out:
         which = counted(totals.heads_left_out, "new session")
-        said.append(f"Not compared with the one before: {which} more; of one agent the first {LOOKS} are.")
-    return said
+        lines.append(f"Not compared with the one before: {which} more; of one agent the first {LOOKS} are.")
+    return lines
 
 
 def cents(value: Decimal) -> str:
@@ -202,8 +204,8 @@ def cents(value: Decimal) -> str:
 
 def parts(money: Money) -> list[tuple[str, Decimal]]:
     """What the money went for, with names; what came to nothing is left out."""
-    found = [(words, getattr(money, name)) for name, words in MONEY]
-    return [(words, value) for words, value in found if value]
+    sums = [(words, getattr(money, name)) for name, words in MONEY]
+    return [(words, value) for words, value in sums if value]
 
 
 def lifetimes(ttl: OtherTtl) -> list[tuple[str, Decimal, Decimal]]:

@@ -39,9 +39,9 @@ def command(read_only: bool, list_: bool, json_: bool, approve: str | None, revo
     In .mcp.json:
       {"mcpServers": {"holdfast": {"command": "holdfast", "args": ["mcp"]}}}
     """
-    asked = [name for name, given in (("--list", list_), ("--approve", approve), ("--revoke", revoke)) if given]
-    if len(asked) > 1:
-        raise click.UsageError(f"{asked[0]} and {asked[1]} are two things to do; choose one.")
+    chosen = [name for name, given in (("--list", list_), ("--approve", approve), ("--revoke", revoke)) if given]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{chosen[0]} and {chosen[1]} are two things to do; choose one.")
     if json_ and not list_:
         raise click.UsageError("--json belongs to --list.")
     if approve is not None or revoke is not None:
@@ -54,11 +54,11 @@ def command(read_only: bool, list_: bool, json_: bool, approve: str | None, revo
 
         return listing(json_)
     from .server import serve
-    from .tools import Elsewhere
+    from .tools import OtherServers
 
     if sys.stdin is not None and sys.stdin.isatty():
         click.echo("holdfast: an MCP client starts this command by itself; --help says how. Ctrl-C ends it.", err=True)
-    return serve(Elsewhere(read_only=read_only), read_only=read_only)
+    return serve(OtherServers(read_only=read_only), read_only=read_only)
 
 
 def _check_installed() -> None:

@@ -29,7 +29,7 @@ from holdfast.tools import Late, bounded, in_thread
 from .. import tables
 from ..explain import markdown
 from ..explain.command import if_nothing
-from ..explain.log_reader import HowFar, read
+from ..explain.log_reader import LogProgress, read
 from ..explain.words import by_loss, dearest
 from ..store_options import Moment, as_json
 
@@ -71,34 +71,34 @@ class Explanation(Struct, frozen=True):
     data: dict[str, Any] | None = None
 
 
-async def explain(asked: Explain, *, seconds: float = SECONDS) -> Explanation:
+async def explain(arguments: Explain, *, seconds: float = SECONDS) -> Explanation:
     """The report; a HoldfastError where nothing could be read."""
     stop = threading.Event()
     deadline = time.monotonic() + seconds
-    work = partial(in_thread, _explain, asked, lambda: stop.is_set() or time.monotonic() > deadline)
+    work = partial(in_thread, _explain, arguments, lambda: stop.is_set() or time.monotonic() > deadline)
     try:
         return await bounded(work, timeout=seconds + _GRACE_S, grace=0, stopping=stop.set)
     except Late:
         raise HoldfastError(f"the logs were not found within {seconds:.0f} seconds; name fewer paths") from None
 
 
-def _explain(asked: Explain, stopped: Callable[[], bool]) -> Explanation:
+def _explain(arguments: Explain, stopped: Callable[[], bool]) -> Explanation:
     use_configured_facts()
-    window = RequestWindow(_since(asked.since), None, asked.session)
-    if asked.model:
-        facts_of(asked.model)  # refuses one of which nothing is known
-    explainer = Explainer(model=asked.model, window=window, settings=load_config().settings)
-    found = list_logs([_path(each) for each in asked.paths])
-    reached = read(found, explainer, quiet=True, until=stopped)
+    window = RequestWindow(_since(arguments.since), None, arguments.session)
+    if arguments.model:
+        facts_of(arguments.model)  # refuses one of which nothing is known
+    explainer = Explainer(model=arguments.model, window=window, settings=load_config().settings)
+    sources = list_logs([_path(each) for each in arguments.paths])
+    reached = read(sources, explainer, quiet=True, until=stopped)
     report = explainer.result(reached.files)
     report = replace(report, partial=reached.stopped)
     nothing = if_nothing(report, reached, window, "`session` and `since`")
     notes = [nothing] if nothing is not None else []
     notes += _notes(report, reached)
-    if asked.format == "json":
-        data = _data(report, asked.limit, notes)
+    if arguments.format == "json":
+        data = _data(report, arguments.limit, notes)
         return Explanation(msgspec.json.encode(data).decode(), data)
-    return Explanation("\n\n".join(notes) if nothing is not None else _text(report, asked.limit, notes))
+    return Explanation("\n\n".join(notes) if nothing is not None else _text(report, arguments.limit, notes))
 
 
 def _path(text: str) -> Path:
@@ -117,7 +117,7 @@ def _since(text: str | None) -> float | None:
         raise HoldfastError(f"since: {problem.message}") from None
 
 
-def _notes(report: ExplainReport, reached: HowFar) -> list[str]:
+def _notes(report: ExplainReport, reached: LogProgress) -> list[str]:
     """What a reader must know of the figures, each in a sentence."""
     said = []
     if reached.stopped:
@@ -142,8 +142,10 @@ def _text(report: ExplainReport, limit: int, notes: list[str]) -> str:
         if len(text) <= MOST_CHARS:
             return text
         more = "left out to keep this short: name a `session` to see its own"
-    kept = text[:MOST_CHARS].rpartition("\n")[0]
-    return f"{kept}\n\nThe rest ({len(text) - len(kept):,} characters) is left out; name a `session` to see it."
+    beginning = text[:MOST_CHARS].rpartition("\n")[0]
+    return (
+        f"{beginning}\n\nThe rest ({len(text) - len(beginning):,} characters) is left out; name a `session` to see it."
+    )
 
 
 def _data(report: ExplainReport, limit: int, notes: list[str]) -> dict[str, Any]:
@@ -161,8 +163,8 @@ def _fewer(limit: int) -> list[int]:
 
 
 def _cut(report: ExplainReport, rows: int) -> dict[str, Any]:
-    kept = {id(found) for _, found in dearest(report)[:rows]}
-    sessions = [_with(each, kept) for each in by_loss(report)]
+    chosen = {id(break_) for _, break_ in dearest(report)[:rows]}
+    sessions = [_with(each, chosen) for each in by_loss(report)]
     shown = sorted(sessions, key=lambda each: not each.breaks)[:rows]
     few = replace(report, sessions=tuple(shown), read=report.read[:_NAMED], broken_lines=report.broken_lines[:_NAMED])
     data: dict[str, Any] = _short(msgspec.json.decode(as_json(few, numbers=True)))
@@ -175,8 +177,8 @@ def _cut(report: ExplainReport, rows: int) -> dict[str, Any]:
     return data
 
 
-def _with(session: SessionFindings, kept: set[int]) -> SessionFindings:
-    breaks = tuple(each for each in session.breaks if id(each) in kept)
+def _with(session: SessionFindings, chosen: set[int]) -> SessionFindings:
+    breaks = tuple(each for each in session.breaks if id(each) in chosen)
     return replace(session, breaks=breaks, breaks_left_out=session.breaks_left_out + len(session.breaks) - len(breaks))
 
 

@@ -20,7 +20,7 @@ from holdfast.version import __version__
 from . import shutdown
 from .explain import MOST_CHARS, Explain, explain
 from .stdio import Wire
-from .tools import CallTool, DiscoverTools, Elsewhere, content
+from .tools import CallTool, DiscoverTools, OtherServers, content
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -51,7 +51,7 @@ CALL_READ_ONLY = "Call a tool that discover_tools found, by its exact name and w
 A = TypeVar("A", bound=Struct)
 
 
-class Offered(NamedTuple):
+class OfferedTool(NamedTuple):
     """A tool as it is listed, and what a call of it does."""
 
     name: str
@@ -61,18 +61,20 @@ class Offered(NamedTuple):
     run: Callable[[Any], Awaitable[types.CallToolResult]]
 
 
-def build(elsewhere: Elsewhere, *, read_only: bool) -> Server[Any]:
+def build(elsewhere: OtherServers, *, read_only: bool) -> Server[Any]:
     """The server; needs the extra."""
     import mcp_types as types
     from mcp.server.caching import CacheHint
     from mcp.server.lowlevel import Server
 
-    async def explained(asked: Explain) -> types.CallToolResult:
-        found = await explain(asked)
-        return types.CallToolResult(content=[types.TextContent(text=found.text)], structured_content=found.data)
+    async def explained(arguments: Explain) -> types.CallToolResult:
+        explanation = await explain(arguments)
+        return types.CallToolResult(
+            content=[types.TextContent(text=explanation.text)], structured_content=explanation.data
+        )
 
-    async def discovered(asked: DiscoverTools) -> types.CallToolResult:
-        return _answer(await elsewhere.discover(asked))
+    async def discovered(arguments: DiscoverTools) -> types.CallToolResult:
+        return _answer(await elsewhere.discover(arguments))
 
     async def called(arguments: Mapping[str, Any]) -> types.CallToolResult:
         return types.CallToolResult(content=content(await elsewhere.call(arguments)))
@@ -80,9 +82,9 @@ def build(elsewhere: Elsewhere, *, read_only: bool) -> Server[Any]:
     offered = {
         each.name: each
         for each in (
-            Offered("explain", EXPLAIN, Explain, True, explained),
-            Offered("discover_tools", DISCOVER, DiscoverTools, True, discovered),
-            Offered("call_tool", CALL_READ_ONLY if read_only else CALL, CallTool, read_only, called),
+            OfferedTool("explain", EXPLAIN, Explain, True, explained),
+            OfferedTool("discover_tools", DISCOVER, DiscoverTools, True, discovered),
+            OfferedTool("call_tool", CALL_READ_ONLY if read_only else CALL, CallTool, read_only, called),
         )
     }
     listed = [_listed(each) for each in offered.values()]
@@ -113,7 +115,7 @@ def build(elsewhere: Elsewhere, *, read_only: bool) -> Server[Any]:
     )
 
 
-def _listed(tool: Offered) -> types.Tool:
+def _listed(tool: OfferedTool) -> types.Tool:
     import mcp_types as types
 
     _, parts = msgspec.json.schema_components([tool.input])
@@ -122,7 +124,7 @@ def _listed(tool: Offered) -> types.Tool:
     return types.Tool(name=tool.name, description=tool.about, input_schema=schema, annotations=hints)
 
 
-def _read(tool: Offered, arguments: Mapping[str, Any]) -> Struct:
+def _read(tool: OfferedTool, arguments: Mapping[str, Any]) -> Struct:
     try:
         return msgspec.convert(arguments, tool.input)
     except msgspec.ValidationError as problem:
@@ -137,13 +139,13 @@ def _answer(text: str, *, wrong: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=wrong)
 
 
-def serve(elsewhere: Elsewhere, *, read_only: bool) -> int:
+def serve(elsewhere: OtherServers, *, read_only: bool) -> int:
     """Serve until standard input ends; the exit code. Signals are raised after the servers are stopped."""
     shutdown.run(lambda: _serve(elsewhere, read_only))
     return 0
 
 
-async def _serve(elsewhere: Elsewhere, read_only: bool) -> None:
+async def _serve(elsewhere: OtherServers, read_only: bool) -> None:
     from mcp.server.stdio import stdio_server
 
     server = build(elsewhere, read_only=read_only)

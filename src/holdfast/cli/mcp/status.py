@@ -31,7 +31,7 @@ _COLUMNS = (
 )
 
 
-class ServerShown(Struct, frozen=True, kw_only=True):
+class ServerRow(Struct, frozen=True, kw_only=True):
     """One server. `approval` is `own` for one that the user's own files name. `tokens` is about what the definitions of
     its tools would take in every request that declares them; None where they are not known."""
 
@@ -47,8 +47,8 @@ class ServerShown(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-class Listing(Struct, frozen=True):
-    servers: tuple[ServerShown, ...]
+class ServerListing(Struct, frozen=True):
+    servers: tuple[ServerRow, ...]
 
 
 def listing(json_: bool) -> int:
@@ -58,9 +58,9 @@ def listing(json_: bool) -> int:
     if usable:
         longest = max(named[name].start_timeout_s or config.settings.mcp.start_timeout_s for name in usable)
         _say(f"connecting to {counted(len(usable), 'server')}, for {longest:g} seconds at most")
-    found = Listing(tuple(shutdown.run(lambda: _ask(config, named))))
+    listing_ = ServerListing(tuple(shutdown.run(lambda: _ask(config, named))))
     if json_:
-        click.echo(as_json(found))
+        click.echo(as_json(listing_))
         return 0
     if not named:
         click.echo(
@@ -68,12 +68,12 @@ def listing(json_: bool) -> int:
             f"{printable(config.home / 'holdfast.toml')} or in .mcp.json here: docs/mcp.md has examples."
         )
         return 0
-    for line in _lines(found.servers, tables.width()):
+    for line in _lines(listing_.servers, tables.width()):
         click.echo(line)
     return 0
 
 
-async def _ask(config: Config, named: dict[str, Server]) -> list[ServerShown]:
+async def _ask(config: Config, named: dict[str, Server]) -> list[ServerRow]:
     # One try each: this is a look, nobody waits for a server that comes back later.
     settings = replace(config.settings.mcp, reconnect_tries=0)
     async with Hub(named, settings=settings, workspace=config.workspace) as hub:
@@ -81,9 +81,9 @@ async def _ask(config: Config, named: dict[str, Server]) -> list[ServerShown]:
         return [_shown(config, named[each.server], each, sizes) for each in hub.status()]
 
 
-def _shown(config: Config, server: Server, status: Status, sizes: dict[str, int]) -> ServerShown:
+def _shown(config: Config, server: Server, status: Status, sizes: dict[str, int]) -> ServerRow:
     tokens = sum(sizes[name] for name in status.tools)
-    return ServerShown(
+    return ServerRow(
         name=server.name,
         origin=server.origin,
         definition=server.definition,
@@ -107,7 +107,7 @@ def _approval(config: Config, server: Server) -> str:
     return "allowed" if config.settings.mcp.project == "allow" else "not approved"
 
 
-def _lines(shown: Sequence[ServerShown], room: int | None) -> Iterator[str]:
+def _lines(shown: Sequence[ServerRow], room: int | None) -> Iterator[str]:
     yield from tables.table(_COLUMNS, (_row(each) for each in shown), room)
     tools, tokens = sum(len(each.tools) for each in shown), sum(each.tokens or 0 for each in shown)
     if tools:
@@ -117,15 +117,15 @@ def _lines(shown: Sequence[ServerShown], room: int | None) -> Iterator[str]:
             room,
         )
     for each in shown:
-        said = [each.why] if each.why else []
+        remarks = [each.why] if each.why else []
         if each.approval == "not approved":
-            said.append(f"What would be started or connected to: {each.definition}")
-        for words in (*said, *each.warnings):
+            remarks.append(f"What would be started or connected to: {each.definition}")
+        for words in (*remarks, *each.warnings):
             yield ""
             yield from tables.wrapped(f"{each.name}: {words}", room, indent="  ")
 
 
-def _row(each: ServerShown) -> tuple[object, ...]:
+def _row(each: ServerRow) -> tuple[object, ...]:
     known = each.tokens is not None
     return (
         each.name,

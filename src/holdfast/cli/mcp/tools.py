@@ -59,7 +59,7 @@ def configured() -> tuple[Config, dict[str, Server]]:
     return config, servers(config.settings, config.workspace or Path(), config.home)
 
 
-class Elsewhere:
+class OtherServers:
     """The other servers. With `read_only`, of their tools only those that are declared to change nothing."""
 
     def __init__(self, *, read_only: bool) -> None:
@@ -69,7 +69,7 @@ class Elsewhere:
         self._blocked: dict[str, str] = {}
         self._index: ToolIndex | None = None
 
-    async def discover(self, asked: DiscoverTools) -> str:
+    async def discover(self, arguments: DiscoverTools) -> str:
         """Names, descriptions and schemas of what was found, and what is to be known besides."""
         hub = await self._started()
         if hub is None:
@@ -77,13 +77,13 @@ class Elsewhere:
         tools = self._tools(hub)
         if self._index is None or self._index.tools != tools:
             self._index = ToolIndex(tools)
-        found = await asyncio.to_thread(self._index.find, asked.query, asked.limit)
-        notes = [*_notes(found), *self._unreachable(hub)]
-        if not found.tools:
-            return "\n".join([_nothing(asked.query, found, self._index, read_only=self._read_only), *notes])
-        shown = _fitting(found.tools)
-        if len(shown) < len(found.tools):
-            left = ", ".join(tool.name for tool in found.tools[len(shown) :])
+        matches = await asyncio.to_thread(self._index.find, arguments.query, arguments.limit)
+        notes = [*_notes(matches), *self._unreachable(hub)]
+        if not matches.tools:
+            return "\n".join([_nothing(arguments.query, matches, self._index, read_only=self._read_only), *notes])
+        shown = _fitting(matches.tools)
+        if len(shown) < len(matches.tools):
+            left = ", ".join(tool.name for tool in matches.tools[len(shown) :])
             notes.insert(0, f"Left out to keep this short: {left}. `select:NAME` shows one.")
         return "\n".join([functions_text([definition_of(tool) for tool in shown]), *notes])
 
@@ -118,8 +118,8 @@ class Elsewhere:
         """The hub; None, to be asked again, while no server may be used."""
         async with self._starting:
             if self._hub is None:
-                config, found = configured()
-                named = {name: server for name, server in found.items() if not server.ourselves}
+                config, every = configured()
+                named = {name: server for name, server in every.items() if not server.ourselves}
                 self._blocked = {name: server.blocked for name, server in named.items() if server.blocked}
                 if len(self._blocked) == len(named):
                     return None
@@ -155,34 +155,36 @@ def _fitting(tools: Sequence[Tool]) -> Sequence[Tool]:
     return tools[:1]
 
 
-def _notes(found: Found) -> list[str]:
-    said = []
-    if found.unknown and found.tools:
-        said.append(f"There is no tool named {', '.join(map(printable, found.unknown[:_NAMED]))}.")
-    if found.more:
-        said.append(f"And {counted(found.more, 'tool')} more of this server; a larger limit shows more.")
-    return said
+def _notes(matches: Found) -> list[str]:
+    notes = []
+    if matches.unknown and matches.tools:
+        notes.append(f"There is no tool named {', '.join(map(printable, matches.unknown[:_NAMED]))}.")
+    if matches.more:
+        notes.append(f"And {counted(matches.more, 'tool')} more of this server; a larger limit shows more.")
+    return notes
 
 
-def _nothing(query: str, found: Found, index: ToolIndex, *, read_only: bool) -> str:
+def _nothing(query: str, matches: Found, index: ToolIndex, *, read_only: bool) -> str:
     if not index.tools:
         return f"There are no {'read-only ' if read_only else ''}tools to be found."
-    missing = ", ".join(map(printable, found.unknown[:_NAMED]))
-    said = f"There is no tool named {missing}." if missing else f"No tool matches {printable(query[:200])!r}."
+    missing = ", ".join(map(printable, matches.unknown[:_NAMED]))
+    problem = f"There is no tool named {missing}." if missing else f"No tool matches {printable(query[:200])!r}."
     among = ", ".join(map(printable, index.servers[:_NAMED]))
-    return f"{said} There are {counted(len(index.tools), 'tool')} of {among}: try other words, or the name of a server."
+    return (
+        f"{problem} There are {counted(len(index.tools), 'tool')} of {among}: try other words, or the name of a server."
+    )
 
 
 def content(blocks: Sequence[Block]) -> list[Any]:
     """A tool's answer as the protocol has it."""
     import mcp_types as types
 
-    found: list[Any] = []
+    contents: list[Any] = []
     for block in blocks:
         if isinstance(block, Text):
-            found.append(types.TextContent(text=block.text))
+            contents.append(types.TextContent(text=block.text))
         elif isinstance(block, Image) and block.data is not None:
-            found.append(types.ImageContent(data=block.data, mime_type=block.media_type or "image/png"))
+            contents.append(types.ImageContent(data=block.data, mime_type=block.media_type or "image/png"))
         else:
             raise HoldfastError("the tool answered with something that cannot be passed on")
-    return found
+    return contents

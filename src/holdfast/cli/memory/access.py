@@ -44,7 +44,7 @@ _FIRST, _LAST = -62_135_510_400_000_000, 253_402_214_399_999_999
 """Microseconds that can be written as a date in whatever zone."""
 
 
-class Memories(Struct, frozen=True, kw_only=True):
+class MemoryView(Struct, frozen=True, kw_only=True):
     """What one tenant knows, seen from one project."""
 
     config: Config
@@ -123,7 +123,7 @@ def scope(project: str | None, everywhere: bool, all_projects: bool) -> Projects
 
 
 @contextlib.contextmanager
-def looking(tenant: str | None, project: str | None = None) -> Iterator[Memories | None]:
+def looking(tenant: str | None, project: str | None = None) -> Iterator[MemoryView | None]:
     """The configured store, to be read; None where nothing was stored yet."""
     config = load_config()
     store = open_existing(config.settings.store.url, whole=True)
@@ -137,56 +137,56 @@ def looking(tenant: str | None, project: str | None = None) -> Iterator[Memories
 
 
 @contextlib.contextmanager
-def searching(tenant: str | None, project: str | None = None) -> Iterator[Memories | None]:
+def searching(tenant: str | None, project: str | None = None) -> Iterator[MemoryView | None]:
     """The same with meanings, where a model is configured. What it has not learned yet it learns now, up to a number
     that nobody waits long for, so the store is opened to be written."""
-    with looking(tenant, project) as found:
-        if found is None:
+    with looking(tenant, project) as view:
+        if view is None:
             yield None
             return
         from holdfast.memory import embedder
 
-        model = embedder(found.config.settings.memory)
+        model = embedder(view.config.settings.memory)
         if isinstance(model, str):
-            yield replace(found, words_only=model)
+            yield replace(view, words_only=model)
             return
     from holdfast.memory import Vectors
 
-    with open_store(found.config.settings.store.url) as store:
-        vectors = Vectors(store, found.knowledge.tenant, model)
+    with open_store(view.config.settings.store.url) as store:
+        vectors = Vectors(store, view.knowledge.tenant, model)
         vectors.learn(at_most=LEARNED_AT_ONCE)
-        knowledge = Knowledge(store, found.knowledge.tenant, project=found.project, vectors=vectors)
-        yield Memories(config=found.config, knowledge=knowledge, words_only="")
+        knowledge = Knowledge(store, view.knowledge.tenant, project=view.project, vectors=vectors)
+        yield MemoryView(config=view.config, knowledge=knowledge, words_only="")
 
 
 @contextlib.contextmanager
-def changing(tenant: str | None, project: str | None = None, *, new: bool = False) -> Iterator[Memories]:
+def changing(tenant: str | None, project: str | None = None, *, new: bool = False) -> Iterator[MemoryView]:
     """The same, to be written. Only for `new` entries a store is made where there is none."""
     config = load_config()
     url = config.settings.store.url
     if not new or tenant is not None:
-        with looking(tenant, project) as found:
-            if found is None and not new:
+        with looking(tenant, project) as view:
+            if view is None and not new:
                 raise nothing_stored()
     with open_store(url) as store:
         yield memories(config, store, tenant, project)
 
 
-def memories(config: Config, store: Store, tenant: str | None, project: str | None) -> Memories:
+def memories(config: Config, store: Store, tenant: str | None, project: str | None) -> MemoryView:
     """What the options mean."""
     owner = LOCAL if tenant is None else _tenant(store, uncut(tenant))
-    return Memories(config=config, knowledge=Knowledge(store, owner, project=_project(config, store, owner, project)))
+    return MemoryView(config=config, knowledge=Knowledge(store, owner, project=_project(config, store, owner, project)))
 
 
-def named(found: Memories, ids: Sequence[str]) -> list[KnowledgeEntry]:
+def named(view: MemoryView, ids: Sequence[str]) -> list[KnowledgeEntry]:
     """The entries with these ids, each once, however its id is written."""
-    entries = [one(found, each) for each in ids]
+    entries = [one(view, each) for each in ids]
     return list({entry.id: entry for entry in entries}.values())
 
 
-def one(found: Memories, id: str) -> KnowledgeEntry:
+def one(view: MemoryView, id: str) -> KnowledgeEntry:
     """The entry with this id, or the only one whose id begins with it."""
-    given, knowledge = uncut(id), found.knowledge
+    given, knowledge = uncut(id), view.knowledge
     if is_id(tidy(given)) or len(given) < LEAST:
         return knowledge.get(given)
     fitting = begun(given, [each for each, _ in knowledge.store.knowledge_revisions(knowledge.tenant, _EVERY)])
@@ -203,13 +203,13 @@ def listed(names: Sequence[str]) -> str:
 
 def _tenant(store: Store, text: str) -> str:
     """The tenant with this name, or the only one whose name begins with it."""
-    known = sorted({LOCAL, *store.tenants()})
-    found = [text] if text in known else [each for each in known if text and each.startswith(text)]
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(printable(each)[:128] for each in (found or known)[:_NAMED])
-    names += ", …" if len(found or known) > _NAMED else ""
-    what = "fits more than one tenant" if found else "is no tenant"
+    tenants = sorted({LOCAL, *store.tenants()})
+    fitting = [text] if text in tenants else [each for each in tenants if text and each.startswith(text)]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = ", ".join(printable(each)[:128] for each in (fitting or tenants)[:_NAMED])
+    names += ", …" if len(fitting or tenants) > _NAMED else ""
+    what = "fits more than one tenant" if fitting else "is no tenant"
     raise HoldfastError(f"{_quoted(text)} {what}; there are {names}")
 
 

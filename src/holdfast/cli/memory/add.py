@@ -77,16 +77,16 @@ def command(
         text = _COMMENT.sub("", text)
         if not text.strip():
             raise HoldfastError(_NOTHING)
-        with changing(tenant, project, new=True) as found:
-            if (there := found.knowledge.saying(title, text)) is not None:
+        with changing(tenant, project, new=True) as view:
+            if (there := view.knowledge.saying(title, text)) is not None:
                 raise HoldfastError(
                     f"{there.id} says this already ({there.category}, {_place(there)}); "
                     f"`holdfast memory edit {there.id}` changes it. Nothing was added"
                 )
-            made = found.knowledge.add(
+            made = view.knowledge.add(
                 title, text, category=category, everywhere=everywhere, confidence=confidence, source=source
             )
-            return made, found.config.settings.memory.placement
+            return made, view.config.settings.memory.placement
 
     if content is None and can_edit():
         with drafting(_HELP, "memory", "give it as `holdfast memory add TITLE - < FILE`") as draft:

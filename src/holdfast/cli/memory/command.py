@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from ..lazy_group import Lazy
+from ..lazy_group import LazyGroup
 
 JOBS = ("list", "show", "search", "add", "edit", "forget", "restore", "history", "why", "export", "import")
 MODULES = {job: f"{__package__}.{'import_' if job == 'import' else job}" for job in JOBS}
 
 
-@click.group(cls=Lazy, modules=MODULES, invoke_without_command=True)
+@click.group(cls=LazyGroup, modules=MODULES, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """List, search and change what is remembered, and see why an entry was shown.

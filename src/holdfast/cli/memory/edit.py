@@ -58,14 +58,14 @@ def command(
         raise click.UsageError("--everywhere and --project exclude one another; choose one.")
     given: dict[str, Any] = {"title": title, "content": content, "category": category, "confidence": confidence}
     given = {name: value for name, value in given.items() if value is not None}
-    with looking(tenant, project) as found:
-        if found is None:
+    with looking(tenant, project) as view:
+        if view is None:
             raise nothing_stored()
-        before = one(found, id)
+        before = one(view, id)
         if before.forgotten_at is not None:
             raise HoldfastError(f"{before.id} is forgotten; `holdfast memory restore {before.id}` takes it back first")
         if project is not None:
-            given["project"] = found.project
+            given["project"] = view.project
     if everywhere:
         given["everywhere"] = True
     if given:
@@ -84,9 +84,9 @@ def command(
 
 def _changed(tenant: str | None, before: KnowledgeEntry, given: dict[str, Any], source: str) -> KnowledgeEntry:
     """The entry as it is then; as it was where nothing is to be changed."""
-    with changing(tenant) as found:
+    with changing(tenant) as view:
         try:
-            return found.knowledge.edit(before.id, **given, source=source, expected=before.revision)
+            return view.knowledge.edit(before.id, **given, source=source, expected=before.revision)
         except UnchangedError:
             return before
 

@@ -40,12 +40,12 @@ def command(
       holdfast memory export --category decision > decisions.md
     """
     projects = scope(project, everywhere, all_projects)
-    with looking(tenant, project) as found:
+    with looking(tenant, project) as view:
         entries = (
             []
-            if found is None
-            else found.knowledge.entries(
-                projects=found.seen(projects), categories=categories, exclude_categories=excluded
+            if view is None
+            else view.knowledge.entries(
+                projects=view.seen(projects), categories=categories, exclude_categories=excluded
             )
         )
     write(exported(entries), file)

@@ -33,16 +33,16 @@ def command(ids: tuple[str, ...], erase: bool, yes: bool, tenant: str | None) ->
       holdfast memory forget k4r9t2w8 k7m3x0ab --yes
       holdfast memory forget k4r9t2w8 --erase
     """
-    with changing(tenant) as found:
-        entries = named(found, ids)
+    with changing(tenant) as view:
+        entries = named(view, ids)
         if not erase:
             _check(entries)
         if not yes:
             _ask(entries, erase=erase)
         if erase:
-            found.knowledge.erase(*(entry.id for entry in entries))
+            view.knowledge.erase(*(entry.id for entry in entries))
         for entry in () if erase else entries:
-            found.knowledge.forget(entry.id)
+            view.knowledge.forget(entry.id)
     for line in tables.wrapped(_said(entries, erase=erase), tables.width()):
         click.echo(line)
 

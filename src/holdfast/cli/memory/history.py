@@ -33,7 +33,7 @@ class RevisionShown(Struct, frozen=True, kw_only=True):
     entry: EntryShown
 
 
-class History(Struct, frozen=True, kw_only=True):
+class EntryHistory(Struct, frozen=True, kw_only=True):
     """Oldest first."""
 
     id: str
@@ -55,16 +55,16 @@ def command(id: str, tenant: str | None, json_: bool) -> None:
       holdfast memory history k4r9t2w8
       holdfast memory history k4r9t2w8 --json
     """
-    with looking(tenant) as found:
-        if found is None:
+    with looking(tenant) as view:
+        if view is None:
             raise nothing_stored()
-        revisions = found.knowledge.history(one(found, id).id)
+        revisions = view.knowledge.history(one(view, id).id)
     if json_:
         every = (
             RevisionShown(at=moment(each.at), operation=each.operation, by=each.by, entry=shown(each.entry))
             for each in revisions
         )
-        print_json(History(id=revisions[-1].entry.id, revisions=tuple(every)))
+        print_json(EntryHistory(id=revisions[-1].entry.id, revisions=tuple(every)))
         return
     for line in _lines(revisions):
         click.echo(line)

@@ -18,7 +18,7 @@ from holdfast.store import open_store
 
 from ..store_options import print_json
 from .access import (
-    Memories,
+    MemoryView,
     changing,
     counted_entries,
     json_option,
@@ -72,14 +72,14 @@ def command(
     """
     text = read(file)
     if dry_run:
-        with _looking(tenant, project) as found:
-            plan = planned(found.knowledge, text, source=source)
-            changes = list(_changes(plan, {entry.id: entry for entry in found.every()}))
+        with _looking(tenant, project) as view:
+            plan = planned(view.knowledge, text, source=source)
+            changes = list(_changes(plan, {entry.id: entry for entry in view.every()}))
         done, newer = plan.imported, plan.newer
     else:
         changes, newer = [], ()
-        with changing(tenant, project, new=True) as found:
-            done = import_(found.knowledge, text, source=source, force=force)
+        with changing(tenant, project, new=True) as view:
+            done = import_(view.knowledge, text, source=source, force=force)
     if json_:
         named = {section.id for section in parsed(text)} if dry_run else {*done.added}
         print_json(_shown(done, named, newer, dry_run=dry_run))
@@ -89,11 +89,11 @@ def command(
 
 
 @contextmanager
-def _looking(tenant: str | None, project: str | None) -> Iterator[Memories]:
+def _looking(tenant: str | None, project: str | None) -> Iterator[MemoryView]:
     """What is there, to be read; an empty store where there is none."""
-    with looking(tenant, project) as found:
-        if found is not None:
-            yield found
+    with looking(tenant, project) as view:
+        if view is not None:
+            yield view
             return
     with TemporaryDirectory(prefix="holdfast-") as place, open_store(Path(place) / "empty.db") as store:
         yield memories(load_config(), store, None, project)
@@ -110,10 +110,10 @@ def _shown(done: Imported, named: Container[str | None], newer: tuple[str, ...],
     )
 
 
-def _changes(plan: Planned, known: Mapping[str, KnowledgeEntry]) -> Iterator[str]:
+def _changes(plan: Planned, entries: Mapping[str, KnowledgeEntry]) -> Iterator[str]:
     """Every entry that would be written, and what would be different."""
     for entry, _ in plan.drafts:
-        before = known.get(entry.id)
+        before = entries.get(entry.id)
         if before is None:
             yield printable(f"add: {entry.title} ({place(entry.project)})")
             continue
@@ -125,8 +125,8 @@ def _changes(plan: Planned, known: Mapping[str, KnowledgeEntry]) -> Iterator[str
 
 def _summary(done: Imported, newer: Sequence[str], *, dry_run: bool, force: bool) -> list[str]:
     numbers = {"added": done.added, "changed": done.changed, "restored": done.restored, "unchanged": done.unchanged}
-    said = ", ".join(f"{len(ids):,} {name}" for name, ids in numbers.items() if ids) or "the file has no entry"
-    text = f"Nothing was changed (--dry-run); it would be: {said}." if dry_run else f"Imported: {said}."
+    counts = ", ".join(f"{len(ids):,} {name}" for name, ids in numbers.items() if ids) or "the file has no entry"
+    text = f"Nothing was changed (--dry-run); it would be: {counts}." if dry_run else f"Imported: {counts}."
     if newer and not force:
         text += f" {counted_entries(len(newer))} changed after the file was written: that needs --force."
     return tables.wrapped(text, tables.width())

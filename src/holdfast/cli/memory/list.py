@@ -16,7 +16,7 @@ from holdfast.store import Projects
 
 from ..store_options import print_json
 from .access import (
-    Memories,
+    MemoryView,
     category_options,
     counted_entries,
     json_option,
@@ -49,7 +49,7 @@ class EntryShown(Struct, frozen=True, kw_only=True):
     forgotten: datetime | None
 
 
-class Listing(Struct, frozen=True, kw_only=True):
+class EntryListing(Struct, frozen=True, kw_only=True):
     """`project` is the one that was looked from; `elsewhere` counts what other projects have beside these."""
 
     tenant: str
@@ -86,11 +86,11 @@ def command(
       holdfast memory list --all-projects --forgotten --json
     """
     projects = scope(project, everywhere, all_projects)
-    with looking(tenant, project) as found:
-        if found is None:
-            listing = Listing(tenant=LOCAL, project=unstored(project), entries=(), elsewhere=0)
+    with looking(tenant, project) as view:
+        if view is None:
+            listing = EntryListing(tenant=LOCAL, project=unstored(project), entries=(), elsewhere=0)
         else:
-            listing = _listing(found, projects, categories, excluded, forgotten)
+            listing = _listing(view, projects, categories, excluded, forgotten)
     if json_:
         print_json(listing)
         return
@@ -142,25 +142,25 @@ def rows(entries: Sequence[EntryShown], room: int | None) -> Iterator[str]:
 
 
 def _listing(
-    found: Memories, projects: Projects, categories: Sequence[str], excluded: Sequence[str], forgotten: bool
-) -> Listing:
-    knowledge = found.knowledge
+    view: MemoryView, projects: Projects, categories: Sequence[str], excluded: Sequence[str], forgotten: bool
+) -> EntryListing:
+    knowledge = view.knowledge
     entries = knowledge.entries(
-        projects=found.seen(projects), categories=categories, exclude_categories=excluded, forgotten=forgotten
+        projects=view.seen(projects), categories=categories, exclude_categories=excluded, forgotten=forgotten
     )
     every, own = (
         {id_ for id_, _ in knowledge.store.knowledge_revisions(knowledge.tenant, among)}
-        for among in (KnowledgeFilter(projects="all"), KnowledgeFilter(project=found.project))
+        for among in (KnowledgeFilter(projects="all"), KnowledgeFilter(project=view.project))
     )
-    return Listing(
+    return EntryListing(
         tenant=knowledge.tenant,
-        project=found.project,
+        project=view.project,
         entries=tuple(map(shown, entries)),
         elsewhere=len(every - own - {entry.id for entry in entries}),
     )
 
 
-def _lines(listing: Listing, room: int | None, *, narrowed: bool, many: bool) -> Iterator[str]:
+def _lines(listing: EntryListing, room: int | None, *, narrowed: bool, many: bool) -> Iterator[str]:
     if listing.entries:
         yield from rows(listing.entries, room)
         yield ""
@@ -181,7 +181,7 @@ def _lines(listing: Listing, room: int | None, *, narrowed: bool, many: bool) ->
         yield printable(f"{EXAMPLE} --everywhere --tenant {listing.tenant}")
 
 
-def _elsewhere(listing: Listing, many: bool) -> str:
+def _elsewhere(listing: EntryListing, many: bool) -> str:
     if many or not listing.elsewhere:
         return ""
     more = "1 more belongs" if listing.elsewhere == 1 else f"{listing.elsewhere:,} more belong"

@@ -14,7 +14,7 @@ from holdfast.facts import default
 from holdfast.memory import CONSIDERED, NET, PREFERENCE, KnowledgeEntry, Stable, Surfacing, is_named
 from holdfast.store import Pin
 
-from .access import Memories, moment, place
+from .access import MemoryView, moment, place
 
 _USUAL = (200_000, 16_384)
 """A window, and the longest answer in it, where no model is configured."""
@@ -28,23 +28,23 @@ class Judgement(Struct, frozen=True, kw_only=True):
     text: str
 
 
-def judged(found: Memories, entry: KnowledgeEntry, query: str | None) -> Judgement:
+def judged(view: MemoryView, entry: KnowledgeEntry, query: str | None) -> Judgement:
     """Of a session here that began now, with `query` as the first thing its user says. Of the own tenant it is one of
     the agent: clients of the gateway that get the same memory have other pins."""
-    judgement, memory = _judged(found, entry, query), found.config.settings.memory
-    shared = found.knowledge.tenant == LOCAL and memory.inject and memory.inject_as == "local"
+    judgement, memory = _judged(view, entry, query), view.config.settings.memory
+    shared = view.knowledge.tenant == LOCAL and memory.inject and memory.inject_as == "local"
     if not shared or entry.category != PREFERENCE:
         return judgement
     clients = "That is so for `holdfast chat`; clients of the gateway begin with stable blocks of their own."
     return replace(judgement, text=f"{judgement.text} {clients}")
 
 
-def _judged(found: Memories, entry: KnowledgeEntry, query: str | None) -> Judgement:
+def _judged(view: MemoryView, entry: KnowledgeEntry, query: str | None) -> Judgement:
     """What is pinned counts first: it stands at the head whatever became of the entry since."""
-    refusal = _not_injected(found)
-    begins = None if refusal else _beginning(found, entry)
+    refusal = _not_injected(view)
+    begins = None if refusal else _beginning(view, entry)
     if begins is not None and entry.id in dict(begins.pin.entries):
-        return _pinned(found, entry, begins)
+        return _pinned(view, entry, begins)
     if entry.forgotten_at is not None:
         when, title = tables.instant(moment(entry.forgotten_at)), ""
         if begins is not None and entry.id in begins.pin.text:
@@ -52,17 +52,17 @@ def _judged(found: Memories, entry: KnowledgeEntry, query: str | None) -> Judgem
         return _no("forgotten", f"it was forgotten {when}. `holdfast memory restore {entry.id}` takes it back.{title}")
     if refusal:
         return _no("not_injected", refusal)
-    if entry.project is not None and entry.project != found.project:
-        here = "no project" if found.project is None else place(found.project)
+    if entry.project is not None and entry.project != view.project:
+        here = "no project" if view.project is None else place(view.project)
         return _no("other_project", f"it belongs to {place(entry.project)}, and this is {here}.")
     if entry.category == PREFERENCE:
-        return _preference(found, entry, begins)
-    return _unasked(found, entry) if query is None else _asked(found, entry, query, begins)
+        return _preference(view, entry, begins)
+    return _unasked(view, entry) if query is None else _asked(view, entry, query, begins)
 
 
-def _not_injected(found: Memories) -> str:
+def _not_injected(view: MemoryView) -> str:
     """Why clients of the gateway get nothing of this tenant; empty where they do, or it is no client."""
-    tenant, memory = found.knowledge.tenant, found.config.settings.memory
+    tenant, memory = view.knowledge.tenant, view.config.settings.memory
     if tenant == LOCAL:
         return ""
     if not memory.inject:
@@ -98,37 +98,37 @@ class _Beginning(Struct, frozen=True):
         return note is not None and entry.id in dict(note.entries)
 
 
-def _beginning(found: Memories, entry: KnowledgeEntry) -> _Beginning | None:
+def _beginning(view: MemoryView, entry: KnowledgeEntry) -> _Beginning | None:
     """Where several blocks are pinned, for models with other budgets, the first one that has the entry."""
     now = time.time()
-    pinned = [_Beginning(each, pin) for each in _choosers(found) if (pin := each.pinned(now=now)) is not None]
+    pinned = [_Beginning(each, pin) for each in _choosers(view) if (pin := each.pinned(now=now)) is not None]
     having = (each for each in pinned if entry.id in dict(each.pin.entries))
     return next(having, pinned[0] if pinned else None)
 
 
-def _pinned(found: Memories, entry: KnowledgeEntry, begins: _Beginning) -> Judgement:
+def _pinned(view: MemoryView, entry: KnowledgeEntry, begins: _Beginning) -> Judgement:
     gone = entry.forgotten_at is not None
-    away = entry.project not in (None, found.project)
+    away = entry.project not in (None, view.project)
     if dict(begins.pin.entries)[entry.id] == entry.hash and not gone and not away:
         return _yes("pinned", f"It stands in {begins.block}.")
     news = "that it was forgotten" if gone else "that it holds here no more" if away else "what it says now"
-    if found.config.settings.memory.placement == "deltas" and begins.tells(entry):
-        told = f"; {news} is told to them with the first thing their user says."
+    if view.config.settings.memory.placement == "deltas" and begins.tells(entry):
+        when = f"; {news} is told to them with the first thing their user says."
     else:
-        told = f"; {news} is told to nobody before."
+        when = f"; {news} is told to nobody before."
     erase = f" `holdfast memory forget {entry.id} --erase` removes that block too." if gone else ""
-    said = f"What it said before stands in {begins.block}{told}{erase}"
-    return _yes("pinned_forgotten" if gone else "pinned_before", said)
+    text = f"What it said before stands in {begins.block}{when}{erase}"
+    return _yes("pinned_forgotten" if gone else "pinned_before", text)
 
 
-def _preference(found: Memories, entry: KnowledgeEntry, begins: _Beginning | None) -> Judgement:
-    if not found.config.settings.memory.stable_budget:
+def _preference(view: MemoryView, entry: KnowledgeEntry, begins: _Beginning | None) -> Judgement:
+    if not view.config.settings.memory.stable_budget:
         return _no("no_room", "memory.stable_budget is 0.")
     if begins is None:
-        return _made(found, entry, "")
+        return _made(view, entry, "")
     until = tables.instant(moment(begins.pin.until))
-    later = _made(found, entry, f" after {until}")
-    if found.config.settings.memory.placement == "deltas" and begins.tells(entry):
+    later = _made(view, entry, f" after {until}")
+    if view.config.settings.memory.placement == "deltas" and begins.tells(entry):
         return _yes(
             "told",
             f"It is told with the first thing their user says to sessions here, which until {until} begin with a "
@@ -143,41 +143,41 @@ def _preference(found: Memories, entry: KnowledgeEntry, begins: _Beginning | Non
     )
 
 
-def _made(found: Memories, entry: KnowledgeEntry, when: str) -> Judgement:
-    if entry.id in dict(next(_choosers(found)).made_stable().entries):
+def _made(view: MemoryView, entry: KnowledgeEntry, when: str) -> Judgement:
+    if entry.id in dict(next(_choosers(view)).made_stable().entries):
         return _yes("next_session", f"The next session here{when} begins with it, in its stable block.")
     return _no("no_room", "surer preferences take the room of the stable block (memory.stable_budget).")
 
 
-def _asked(found: Memories, entry: KnowledgeEntry, query: str, begins: _Beginning | None) -> Judgement:
-    memory, chooser = found.config.settings.memory, next(_choosers(found))
+def _asked(view: MemoryView, entry: KnowledgeEntry, query: str, begins: _Beginning | None) -> Judgement:
+    memory, chooser = view.config.settings.memory, next(_choosers(view))
     stable = chooser.made_stable() if begins is None else Stable(text=begins.pin.text, entries=begins.pin.entries)
     if memory.placement == "blocks":
         chosen = chooser.context(query, stable=stable).entries
     else:
         delta = chooser.delta(dict(stable.entries), query, first=True, given=0)
         chosen = () if delta is None else delta.entries
-    hits = found.knowledge.search(query, limit=CONSIDERED, exclude_categories=(PREFERENCE,))
+    hits = view.knowledge.search(query, limit=CONSIDERED, exclude_categories=(PREFERENCE,))
     rank = next((number for number, hit in enumerate(hits, 1) if hit.entry.id == entry.id), None)
     if entry.id in dict(chosen):
         how = f"found for these words, at place {rank}" if rank is not None else "one of the surest of this project"
         return _yes("found" if rank is not None else "safety_net", f"A session that began so would be told it: {how}.")
     if rank is None:
         return _no("not_found", "these words do not find it.")
-    return _no("no_room", f"these words find it at place {rank}; those before it take the room {_limits(found)}.")
+    return _no("no_room", f"these words find it at place {rank}; those before it take the room {_limits(view)}.")
 
 
-def _limits(found: Memories) -> str:
-    blocks = found.config.settings.memory.placement == "blocks"
+def _limits(view: MemoryView) -> str:
+    blocks = view.config.settings.memory.placement == "blocks"
     return "(memory.context_budget)" if blocks else "(memory.retrieve_max, memory.context_budget)"
 
 
-def _unasked(found: Memories, entry: KnowledgeEntry) -> Judgement:
-    memory = found.config.settings.memory
+def _unasked(view: MemoryView, entry: KnowledgeEntry) -> Judgement:
+    memory = view.config.settings.memory
     if memory.placement == "deltas" and not (memory.retrieve_max and memory.delta_max):
         return _no("not_retrieved", "memory.retrieve_max or memory.delta_max is 0; `recall` finds it.")
     asks = f'`holdfast memory why {entry.id} --query "WORDS"` says whether given words find it.'
-    if any(each.id == entry.id for each in next(_choosers(found)).net()):
+    if any(each.id == entry.id for each in next(_choosers(view)).net()):
         return Judgement(
             given=None,
             why="safety_net",
@@ -189,16 +189,16 @@ def _unasked(found: Memories, entry: KnowledgeEntry) -> Judgement:
     )
 
 
-def _choosers(found: Memories) -> Iterator[Surfacing]:
+def _choosers(view: MemoryView) -> Iterator[Surfacing]:
     """What would choose for a session: for the configured model, or, where none is, for a window of the usual size and
     then for all others that are known. Sessions of models with the same budgets share a stable block."""
-    settings = found.config.settings
+    settings = view.config.settings
     seen: set[int] = set()
-    for context, output in _windows(found):
+    for context, output in _windows(view):
         chooser = Surfacing(
-            found.knowledge,
+            view.knowledge,
             settings.memory,
-            audience="agent" if found.knowledge.tenant == LOCAL else "client",
+            audience="agent" if view.knowledge.tenant == LOCAL else "client",
             context_limit=context,
             output_limit=output,
         )
@@ -207,8 +207,8 @@ def _choosers(found: Memories) -> Iterator[Surfacing]:
             yield chooser
 
 
-def _windows(found: Memories) -> Iterator[tuple[int, int]]:
-    agent, local = found.config.settings.agent, found.knowledge.tenant == LOCAL
+def _windows(view: MemoryView) -> Iterator[tuple[int, int]]:
+    agent, local = view.config.settings.agent, view.knowledge.tenant == LOCAL
     most = agent.output_tokens if local else _USUAL[0]
     if local and agent.model:
         facts = default().model(agent.model)

@@ -22,12 +22,12 @@ def command(ids: tuple[str, ...], tenant: str | None) -> None:
     Examples:
       holdfast memory restore k4r9t2w8
     """
-    with changing(tenant) as found:
-        entries = named(found, ids)
-        kept = [entry.id for entry in entries if entry.forgotten_at is None]
-        if kept:
-            verb = "is" if len(kept) == 1 else "are"
-            raise HoldfastError(f"{listed(kept)} {verb} not forgotten; nothing was restored")
+    with changing(tenant) as view:
+        entries = named(view, ids)
+        current = [entry.id for entry in entries if entry.forgotten_at is None]
+        if current:
+            verb = "is" if len(current) == 1 else "are"
+            raise HoldfastError(f"{listed(current)} {verb} not forgotten; nothing was restored")
         for entry in entries:
-            found.knowledge.restore(entry.id, source="user")
+            view.knowledge.restore(entry.id, source="user")
             click.echo(printable(f"Restored {entry.id}: {entry.title}"))

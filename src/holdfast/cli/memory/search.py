@@ -17,20 +17,20 @@ _LEAST = 0.005
 """A word that more than half of all entries say weighs nothing: beside what fits, it finds nothing."""
 
 
-class Match(Struct, frozen=True, kw_only=True):
+class SearchMatch(Struct, frozen=True, kw_only=True):
     """`score` is how well the entry fits, 1 for the best; it is ranked by this times its confidence."""
 
     score: float
     entry: EntryShown
 
 
-class Matches(Struct, frozen=True, kw_only=True):
+class EntryMatches(Struct, frozen=True, kw_only=True):
     """Best first. `vectors` is whether meanings were compared too, beside words; if not, `words_only` says why."""
 
     query: str
     vectors: bool
     words_only: str
-    matches: tuple[Match, ...]
+    matches: tuple[SearchMatch, ...]
 
 
 @click.command()
@@ -67,20 +67,22 @@ def command(
     query = mend(" ".join(words))
     projects = scope(project, everywhere, all_projects)
     words_only, matches = NO_MODEL, []
-    with searching(tenant, project) as found:
-        if found is not None:
-            words_only = found.words_only
-            matches = found.knowledge.search(
+    with searching(tenant, project) as view:
+        if view is not None:
+            words_only = view.words_only
+            matches = view.knowledge.search(
                 query, limit=limit, projects=projects, categories=categories, exclude_categories=excluded
             )
-    hits = tuple(Match(score=round(hit.score, 4), entry=shown(hit.entry)) for hit in matches if hit.score >= _LEAST)
+    hits = tuple(
+        SearchMatch(score=round(hit.score, 4), entry=shown(hit.entry)) for hit in matches if hit.score >= _LEAST
+    )
     if json_:
-        print_json(Matches(query=query, vectors=not words_only, words_only=words_only, matches=hits))
+        print_json(EntryMatches(query=query, vectors=not words_only, words_only=words_only, matches=hits))
         return
     _print(query, hits, tables.width(), words_only)
 
 
-def _print(query: str, hits: tuple[Match, ...], room: int | None, words_only: str) -> None:
+def _print(query: str, hits: tuple[SearchMatch, ...], room: int | None, words_only: str) -> None:
     how = "Words and meanings (vectors) were compared."
     if words_only:
         how = f"Words were compared and no meanings (vectors): {words_only.rstrip('.')}."

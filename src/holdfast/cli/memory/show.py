@@ -31,10 +31,10 @@ def command(id: str, tenant: str | None, json_: bool) -> None:
       holdfast memory show k4r9t2w8
       holdfast memory show k4r9t2w8 --json
     """
-    with looking(tenant) as found:
-        if found is None:
+    with looking(tenant) as view:
+        if view is None:
             raise nothing_stored()
-        entry = shown(one(found, id))
+        entry = shown(one(view, id))
     if json_:
         print_json(entry)
         return

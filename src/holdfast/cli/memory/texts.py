@@ -159,10 +159,10 @@ def drafting(text: str, name: str, advice: str) -> Iterator[Draft]:
         if not draft.is_worth_keeping():
             draft.removed()
             raise
-        kept = f"your text is kept in {printable(draft.path)}"
+        place = f"your text is kept in {printable(draft.path)}"
         if isinstance(problem, HoldfastError):
-            raise HoldfastError(f"{str(problem).rstrip('.')}\n{kept}; {advice}") from problem
-        click.echo(f"holdfast: {kept}", err=True)
+            raise HoldfastError(f"{str(problem).rstrip('.')}\n{place}; {advice}") from problem
+        click.echo(f"holdfast: {place}", err=True)
         raise
     draft.removed()
 

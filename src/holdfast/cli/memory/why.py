@@ -34,7 +34,7 @@ REASONS = {
 }
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class PromptPlacement(Struct, frozen=True, kw_only=True):
     """Once that the entry was put into a prompt: `place` is stable, context, delta or recall."""
 
     at: datetime
@@ -47,12 +47,12 @@ class Shown(Struct, frozen=True, kw_only=True):
     """It said that the entry holds no more."""
 
 
-class Why(Struct, frozen=True, kw_only=True):
+class EntryOutlook(Struct, frozen=True, kw_only=True):
     """The latest first. `now` is about a session that would begin now."""
 
     id: str
     title: str
-    shown: tuple[Shown, ...]
+    shown: tuple[PromptPlacement, ...]
     now: Judgement
 
 
@@ -77,18 +77,18 @@ def command(id: str, query: str | None, limit: int, tenant: str | None, project:
       holdfast memory why k4r9t2w8 --project ~/src/shop --json
     """
     use_configured_facts()
-    with searching(tenant, project) as found:
-        if found is None:
+    with searching(tenant, project) as view:
+        if view is None:
             raise nothing_stored()
-        entry = one(found, id)
-        times = found.knowledge.shown(entry.id, limit + 1)
-        history = found.knowledge.history(entry.id)
+        entry = one(view, id)
+        times = view.knowledge.shown(entry.id, limit + 1)
+        history = view.knowledge.history(entry.id)
         gone = {each.entry.revision for each in history if each.entry.forgotten_at is not None}
-        why = Why(
+        why = EntryOutlook(
             id=entry.id,
             title=entry.title,
             shown=tuple(_shown(each, gone) for each in times[:limit]),
-            now=judged(found, entry, None if query is None else mend(query)),
+            now=judged(view, entry, None if query is None else mend(query)),
         )
     if json_:
         print_json(why)
@@ -97,8 +97,8 @@ def command(id: str, query: str | None, limit: int, tenant: str | None, project:
         click.echo(line)
 
 
-def _shown(each: ShownEntry, gone: Container[int]) -> Shown:
-    return Shown(
+def _shown(each: ShownEntry, gone: Container[int]) -> PromptPlacement:
+    return PromptPlacement(
         at=moment(each.at),
         session=each.session,
         lane=each.lane,
@@ -109,7 +109,7 @@ def _shown(each: ShownEntry, gone: Container[int]) -> Shown:
     )
 
 
-def _lines(why: Why, more: bool, room: int | None) -> Iterator[str]:
+def _lines(why: EntryOutlook, more: bool, room: int | None) -> Iterator[str]:
     yield from tables.wrapped(f"{why.id}: {why.title}", room)
     yield ""
     if why.shown:
@@ -122,7 +122,7 @@ def _lines(why: Why, more: bool, room: int | None) -> Iterator[str]:
     yield from tables.wrapped(why.now.text, room)
 
 
-def _table(times: Sequence[Shown], room: int | None) -> Iterator[str]:
+def _table(times: Sequence[PromptPlacement], room: int | None) -> Iterator[str]:
     columns = (
         Column("WHEN", 0),
         Column("SESSION", 3, least=10),
@@ -143,7 +143,7 @@ def _table(times: Sequence[Shown], room: int | None) -> Iterator[str]:
     yield from tables.table(columns, cells, room)
 
 
-def _reason(each: Shown) -> str:
+def _reason(each: PromptPlacement) -> str:
     if each.place == "context" and each.why == "changed":
         return "the block had changed"  # for which any entry in it may be the cause
     if each.place == "delta" and each.withdrawn:

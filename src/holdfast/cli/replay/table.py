@@ -15,11 +15,11 @@ TTLS = ("5m", "1h", "30m")
 
 
 def table(report: Replayed, room: int | None) -> Iterator[str]:
-    for found in _by_model(report):
-        yield from tables.wrapped(_title(report, found), room)
+    for results in _by_model(report):
+        yield from tables.wrapped(_title(report, results), room)
         yield ""
-        columns = [Column(title, rank, right=right) for title, rank, right in _columns(found)]
-        yield from tables.table(columns, [_row(result, found) for result in found], room)
+        columns = [Column(title, rank, right=right) for title, rank, right in _columns(results)]
+        yield from tables.table(columns, [_row(result, results) for result in results], room)
         yield ""
     for sentence in (*method(report), *report.notes, speed(report)):
         yield from tables.wrapped(sentence, room)
@@ -27,23 +27,23 @@ def table(report: Replayed, room: int | None) -> Iterator[str]:
 
 def markdown(report: Replayed) -> Iterator[str]:
     yield "## What each strategy would have cost"
-    for found in _by_model(report):
-        columns = _columns(found)
-        yield from ("", _escaped(_title(report, found)), "")
+    for results in _by_model(report):
+        columns = _columns(results)
+        yield from ("", _escaped(_title(report, results)), "")
         yield f"| {' | '.join(title.lower() for title, _, _ in columns)} |"
         yield f"|{'|'.join('---:' if right else '---' for _, _, right in columns)}|"
-        for result in found:
-            yield f"| {' | '.join(_escaped(cell) for cell in _row(result, found))} |"
+        for result in results:
+            yield f"| {' | '.join(_escaped(cell) for cell in _row(result, results))} |"
     for sentence in (*method(report), *report.notes, speed(report)):
         yield ""
         yield _escaped(sentence)
 
 
 def _by_model(report: Replayed) -> list[list[Result]]:
-    found: dict[str, list[Result]] = {}
+    results: dict[str, list[Result]] = {}
     for result in report.results:
-        found.setdefault(result.model, []).append(result)
-    return list(found.values())
+        results.setdefault(result.model, []).append(result)
+    return list(results.values())
 
 
 def method(report: Replayed) -> Iterator[str]:
@@ -52,10 +52,10 @@ def method(report: Replayed) -> Iterator[str]:
     seeds = f", seed {report.seeds[0]}" if len(report.seeds) == 1 else f", seeds {', '.join(map(str, report.seeds))}"
     odd = [f"fault: {report.fault}"] if report.fault else []
     odd += [f"noise: {report.noise}"] if report.noise else []
-    told = f" ({'; '.join(odd)})" if odd else ""
+    remarks = f" ({'; '.join(odd)})" if odd else ""
     yield (
         f"Method: every request planned by the engine, or marked as the named tool marks it, and billed by the "
-        f"provider's cache rules {pauses}{seeds}{told}; cost is that of the input."
+        f"provider's cache rules {pauses}{seeds}{remarks}; cost is that of the input."
     )
     versions = ", ".join(f"{name} {version}" for name, version in report.versions)
     yield f"Optimum: {report.optimum}. Versions: {versions}."
@@ -67,21 +67,21 @@ def speed(report: Replayed) -> str:
     return said + (f"; the optimum took {report.optimum_seconds:.1f} s." if report.optimum_seconds else ".")
 
 
-def _title(report: Replayed, found: Sequence[Result]) -> str:
-    first = found[0]
+def _title(report: Replayed, results: Sequence[Result]) -> str:
+    first = results[0]
     name = f"{len(report.models)} models, each lane on its own" if first.model == RECORDED else first.model
-    said = f"{name}: {counted(first.requests, 'request')} of {counted(first.sessions, 'session')}"
+    title = f"{name}: {counted(first.requests, 'request')} of {counted(first.sessions, 'session')}"
     if first.output_usd:
-        return f"{said}; the output costs {dollars(first.output_usd)} beside, whoever marks."
-    return f"{said}."
+        return f"{title}; the output costs {dollars(first.output_usd)} beside, whoever marks."
+    return f"{title}."
 
 
-def _columns(found: Sequence[Result]) -> list[tuple[str, int, bool]]:
+def _columns(results: Sequence[Result]) -> list[tuple[str, int, bool]]:
     """Title, what a narrow terminal keeps first, and whether it is a number."""
-    written = [(f"WRITTEN {ttl}", 5, True) for ttl in _written(found)]
-    ratio = [("/OPTIMAL", 2, True)] if any(result.over_optimal is not None for result in found) else []
-    spread = [("P50", 4, True), ("P90", 3, True), ("WORST", 3, True)] if _spread(found) else []
-    dearer = [("DEARER", 3, True)] if _dearer(found) else []
+    written = [(f"WRITTEN {ttl}", 5, True) for ttl in _written(results)]
+    ratio = [("/OPTIMAL", 2, True)] if any(result.over_optimal is not None for result in results) else []
+    spread = [("P50", 4, True), ("P90", 3, True), ("WORST", 3, True)] if _spread(results) else []
+    dearer = [("DEARER", 3, True)] if _dearer(results) else []
     return [
         ("STRATEGY", 0, False),
         ("COST", 1, True),
@@ -96,7 +96,7 @@ def _columns(found: Sequence[Result]) -> list[tuple[str, int, bool]]:
     ]
 
 
-def _row(result: Result, found: Sequence[Result]) -> list[str]:
+def _row(result: Result, results: Sequence[Result]) -> list[str]:
     cost = dollars(result.cost_usd) if result.cost_usd is not None else _tokens(result)
     spread = result.spread
     quantiles = ["-"] * 3 if spread is None else [f"{each:.3f}" for each in (spread.p50, spread.p90, spread.worst)]
@@ -105,11 +105,11 @@ def _row(result: Result, found: Sequence[Result]) -> list[str]:
     return [
         result.strategy,
         cost,
-        *([ratio] if any(each.over_optimal is not None for each in found) else []),
-        *(quantiles if _spread(found) else []),
-        *([share(result.dearer) if result.dearer is not None else "-"] if _dearer(found) else []),
+        *([ratio] if any(each.over_optimal is not None for each in results) else []),
+        *(quantiles if _spread(results) else []),
+        *([share(result.dearer) if result.dearer is not None else "-"] if _dearer(results) else []),
         share(result.hit_rate),
-        *(count(result.writes.get(ttl, 0)) for ttl in _written(found)),
+        *(count(result.writes.get(ttl, 0)) for ttl in _written(results)),
         count(result.breaks) if engine else "-",
         _cause(result),
         count(result.surprises) if engine else "-",
@@ -120,18 +120,18 @@ def _tokens(result: Result) -> str:
     return "no price" if result.model == RECORDED else f"{result.cost_tokens:,.0f} tokens"
 
 
-def _spread(found: Sequence[Result]) -> bool:
+def _spread(results: Sequence[Result]) -> bool:
     """Whether there are sessions to be told apart."""
-    return any(result.spread is not None and result.spread.sessions > 1 for result in found)
+    return any(result.spread is not None and result.spread.sessions > 1 for result in results)
 
 
-def _dearer(found: Sequence[Result]) -> bool:
-    return any(result.dearer is not None and result.sessions > 1 for result in found)
+def _dearer(results: Sequence[Result]) -> bool:
+    return any(result.dearer is not None and result.sessions > 1 for result in results)
 
 
-def _written(found: Sequence[Result]) -> list[str]:
+def _written(results: Sequence[Result]) -> list[str]:
     """The lifetimes anything was written for."""
-    used = {ttl for result in found for ttl in result.writes}
+    used = {ttl for result in results for ttl in result.writes}
     return [ttl for ttl in (*TTLS, *sorted(used.difference(TTLS))) if ttl in used]
 
 

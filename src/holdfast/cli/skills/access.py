@@ -19,7 +19,7 @@ from holdfast.skills import Root, Skill, SkillStore, load_roots, roots_of
 _NEAREST = 3
 
 
-class Found(Struct, frozen=True):
+class InstalledSkills(Struct, frozen=True):
     """What a session that began now would have."""
 
     config: Config
@@ -37,18 +37,20 @@ class Found(Struct, frozen=True):
         for each in self.skills.skipped:
             if name in (each.path.name, each.path.parent.name):
                 return f"{what}: {printable(each.path)} is not loaded, {printable(each.reason)}"
-        known = [skill.name for skill in self.skills.list_skills()]
-        close = difflib.get_close_matches(name[:128].lower(), known, n=_NEAREST, cutoff=0.5)
+        names = [skill.name for skill in self.skills.list_skills()]
+        close = difflib.get_close_matches(name[:128].lower(), names, n=_NEAREST, cutoff=0.5)
         hint = f"did you mean {either(close)}?" if close else "`holdfast skills list` lists what there is"
         return f"{what}; {hint}"
 
 
-def find() -> Found:
+def find() -> InstalledSkills:
     """Read the roots, as a new session does. What could not be loaded is for the caller to tell."""
     config = load_config()
     roots = roots_of(config.settings.skills, config.workspace)
     with quiet():
-        return Found(config, roots, load_roots(roots, workspace=config.workspace, strict=config.settings.skills.strict))
+        return InstalledSkills(
+            config, roots, load_roots(roots, workspace=config.workspace, strict=config.settings.skills.strict)
+        )
 
 
 def either(names: Sequence[str]) -> str:

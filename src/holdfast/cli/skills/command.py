@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from ..lazy_group import Lazy
+from ..lazy_group import LazyGroup
 
 JOBS = ("list", "show", "search", "validate", "new", "usage")
 
 
-@click.group(cls=Lazy, modules={job: f"holdfast.cli.skills.{job}" for job in JOBS}, invoke_without_command=True)
+@click.group(cls=LazyGroup, modules={job: f"holdfast.cli.skills.{job}" for job in JOBS}, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """List, check and write skills, and see which of them are used.

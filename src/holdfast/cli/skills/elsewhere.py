@@ -13,28 +13,28 @@ from holdfast.config import ROOTS, Config, Origin
 from holdfast.config import printable as printable_path
 from holdfast.skills import FILE
 
-from .access import Found
+from .access import InstalledSkills
 
 USUAL = (".agents/skills", ".claude/skills", "~/.agents/skills", "~/.claude/skills")
 
 
-def advice(found: Found, room: int | None) -> Iterator[str]:
+def advice(installed: InstalledSkills, room: int | None) -> Iterator[str]:
     """Lines about roots with skills that no setting names; none where there is nothing to say."""
-    unused = {name: number for name in USUAL if (number := _unused(found, name))}
+    unused = {name: number for name in USUAL if (number := _unused(installed, name))}
     if not unused:
         return
     yield ""
     what = ", ".join(f"{counted(number, 'skill')} in {name}" for name, number in unused.items())
-    place, line = _place(found.config, _toml((*_written(found.config), *unused)))
+    place, line = _place(installed.config, _toml((*_written(installed.config), *unused)))
     yield from tables.wrapped(f"Not used: {what}. To have them too, {place}:", room)
     yield printable(f"  {line}")
 
 
-def _unused(found: Found, name: str) -> int:
+def _unused(installed: InstalledSkills, name: str) -> int:
     """How many skills are in a root that is not among the configured ones."""
     try:
-        path = (found.config.workspace or Path()) / Path(name).expanduser()
-        if any(_same(path, root.path) for root in found.roots):
+        path = (installed.config.workspace or Path()) / Path(name).expanduser()
+        if any(_same(path, root.path) for root in installed.roots):
             return 0
         return sum((child / FILE).is_file() for child in path.iterdir() if not child.name.startswith("."))
     except OSError:  # there is none, or it cannot be read

@@ -16,7 +16,7 @@ from holdfast.skills import BODY_WARN_TOKENS, DESCRIPTION_CHARS, Skill, listed, 
 from holdfast.tools import mend
 
 from ..store_options import print_json
-from .access import Found, find, near, short
+from .access import InstalledSkills, find, near, short
 from .elsewhere import advice
 
 Cell = TypeVar("Cell")
@@ -66,7 +66,7 @@ class ShadowedShown(Struct, frozen=True, kw_only=True):
     by: str
 
 
-class Listing(Struct, frozen=True, kw_only=True):
+class SkillListing(Struct, frozen=True, kw_only=True):
     skills: tuple[SkillShown, ...]
     index: IndexShown
     skipped: tuple[SkippedShown, ...]
@@ -89,11 +89,11 @@ def command(json_: bool) -> None:
       holdfast skills list | grep pdf
       holdfast skills list --json
     """
-    found = find()
+    installed = find()
     if json_:
-        print_json(_listing(found))
+        print_json(_listing(installed))
         return
-    for line in _lines(found, tables.width()):
+    for line in _lines(installed, tables.width()):
         click.echo(line)
 
 
@@ -115,10 +115,10 @@ def _text(value: object) -> str:
     return mend(str(value))
 
 
-def lines(found: Found, skills: Sequence[Skill], room: int | None) -> Iterator[str]:
+def lines(installed: InstalledSkills, skills: Sequence[Skill], room: int | None) -> Iterator[str]:
     """A table of skills."""
-    settings = found.config.settings.skills
-    names = listed(found.skills, settings) if settings.index == "capped" else None
+    settings = installed.config.settings.skills
+    names = listed(installed.skills, settings) if settings.index == "capped" else None
     columns: tuple[Column, ...] = (
         Column("NAME", 0, least=14 if room is not None and room < _NARROW else room),
         Column("SOURCE", 4),
@@ -147,12 +147,14 @@ def _description_last(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
     return *row[:_DESCRIPTION], *row[_DESCRIPTION + 1 :], row[_DESCRIPTION]
 
 
-def _listing(found: Found) -> Listing:
-    store, names = found.skills, listed(found.skills, found.config.settings.skills)
-    roots = [RootShown(path=_text(root.path), source=root.source, exists=_is_there(root.path)) for root in found.roots]
-    return Listing(
+def _listing(installed: InstalledSkills) -> SkillListing:
+    store, names = installed.skills, listed(installed.skills, installed.config.settings.skills)
+    roots = [
+        RootShown(path=_text(root.path), source=root.source, exists=_is_there(root.path)) for root in installed.roots
+    ]
+    return SkillListing(
         skills=tuple(shown(each, names) for each in store.list_skills()),
-        index=_index(found),
+        index=_index(installed),
         skipped=tuple(SkippedShown(path=_text(each.path), reason=_text(each.reason)) for each in store.skipped),
         shadowed=tuple(
             ShadowedShown(name=each.name, path=_text(each.path), by=_text(each.by)) for each in store.shadowed
@@ -161,47 +163,49 @@ def _listing(found: Found) -> Listing:
     )
 
 
-def _index(found: Found) -> IndexShown:
-    settings = found.config.settings.skills
-    text = render_index(found.skills, settings)
+def _index(installed: InstalledSkills) -> IndexShown:
+    settings = installed.config.settings.skills
+    text = render_index(installed.skills, settings)
     tokens = heuristic_tokens(text) if text else 0
-    left_out = len(found.skills) - len(listed(found.skills, settings))
+    left_out = len(installed.skills) - len(listed(installed.skills, settings))
     return IndexShown(mode=settings.index, tokens=tokens, left_out=left_out)
 
 
-def _lines(found: Found, room: int | None) -> Iterator[str]:
-    skills = found.skills.list_skills()
+def _lines(installed: InstalledSkills, room: int | None) -> Iterator[str]:
+    skills = installed.skills.list_skills()
     if skills:
-        yield from lines(found, skills, room)
+        yield from lines(installed, skills, room)
         yield ""
-        yield from tables.wrapped(_sum(found), room)
+        yield from tables.wrapped(_sum(installed), room)
     else:
-        yield from _nothing(found, room)
-    said = [f"{short(each.path)}: not loaded: {each.reason}" for each in found.skills.skipped]
-    said += [
+        yield from _nothing(installed, room)
+    remarks = [f"{short(each.path)}: not loaded: {each.reason}" for each in installed.skills.skipped]
+    remarks += [
         f"{each.name} in {short(each.path)} is not used: {short(each.by)} comes before it"
-        for each in found.skills.shadowed
+        for each in installed.skills.shadowed
     ]
-    most = found.config.settings.skills.hard_tokens
+    most = installed.config.settings.skills.hard_tokens
     never = [skill.name for skill in skills if skill.estimated_body_tokens > most]
     large = [skill.name for skill in skills if skill.over_body_token_warn and skill.name not in never]
     if cut := [skill.name for skill in skills if long_description(skill.description)]:
-        said.append(
+        remarks.append(
             f"Cut in the index, as the description has more than {DESCRIPTION_CHARS:,} characters: {', '.join(cut)}"
         )
     if large:
-        said.append(f"Longer than {BODY_WARN_TOKENS:,} tokens, which is more than a body should be: {', '.join(large)}")
+        remarks.append(
+            f"Longer than {BODY_WARN_TOKENS:,} tokens, which is more than a body should be: {', '.join(large)}"
+        )
     if never:
-        said.append(f"Never loaded, as it is longer than skills.hard_tokens ({most:,}): {', '.join(never)}")
-    if said:
+        remarks.append(f"Never loaded, as it is longer than skills.hard_tokens ({most:,}): {', '.join(never)}")
+    if remarks:
         yield ""
-    for text in said:
+    for text in remarks:
         yield from tables.wrapped(text, room, indent="  ")
-    yield from advice(found, room)
+    yield from advice(installed, room)
 
 
-def _sum(found: Found) -> str:
-    index, number = _index(found), counted(len(found.skills), "skill")
+def _sum(installed: InstalledSkills) -> str:
+    index, number = _index(installed), counted(len(installed.skills), "skill")
     if index.mode == "off":
         return f"{number}. The index is off (skills.index): no prompt names them, skill_search finds them."
     left = ""
@@ -211,12 +215,12 @@ def _sum(found: Found) -> str:
     return f"{number}. The index takes about {index.tokens:,} tokens of every prompt{left}."
 
 
-def _nothing(found: Found, room: int | None) -> Iterator[str]:
-    if not found.roots:
+def _nothing(installed: InstalledSkills, room: int | None) -> Iterator[str]:
+    if not installed.roots:
         yield from tables.wrapped("There are no skills here: skills.roots names no directory.", room)
         return
     yield from tables.wrapped("There are no skills here. These directories were looked into:", room)
-    for root in found.roots:
+    for root in installed.roots:
         note = "" if _is_there(root.path) else ", which does not exist"
         yield from tables.wrapped(f"  {root.path} ({root.source}{note})", room, indent="    ")
     yield from tables.wrapped("`holdfast skills new NAME` makes one.", room)

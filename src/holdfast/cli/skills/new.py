@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.skills import FILE, TEMPLATE, SkillSource, name_problems, problems, reason
 from holdfast.store import make_private_directory
 
-from .access import Found, find, near
+from .access import InstalledSkills, find, near
 
 BODY = """# {title}
 
@@ -46,32 +46,32 @@ def command(name: str, global_: bool, description: str | None) -> None:
     wrong = name_problems(name, name) if name else ["`name` is empty; give it one"]
     if wrong:
         raise HoldfastError("\n".join(map(printable, wrong)))
-    found = find()
-    root = _root(found, "global" if global_ else "workspace")
+    installed = find()
+    root = _root(installed, "global" if global_ else "workspace")
     data = _text(name, description)
     refused = [
         problem.message for problem in problems(data, skill_dir=root / name, refuse_long=True) if not problem.warning
     ]
     if refused:
         raise HoldfastError("\n".join(map(printable, refused)))
-    path = _make(found, root / name, data)
-    for line in _said(found, name, path):
+    path = _make(installed, root / name, data)
+    for line in _said(installed, name, path):
         click.echo(line)
 
 
-def _root(found: Found, source: SkillSource) -> Path:
-    for root in found.roots:
+def _root(installed: InstalledSkills, source: SkillSource) -> Path:
+    for root in installed.roots:
         if root.source == source:
             if source == "workspace":
-                _check_inside(found, root.path)
+                _check_inside(installed, root.path)
             return root.path
     which = "of the workspace, such as .holdfast/skills" if source == "workspace" else "such as HOLDFAST_HOME/skills"
     raise HoldfastError(f"skills.roots names no directory {which}; add one, or make the file by hand")
 
 
-def _check_inside(found: Found, root: Path) -> None:
+def _check_inside(installed: InstalledSkills, root: Path) -> None:
     """A workspace may be a stranger's: what is written for it stays in it."""
-    workspace = found.config.workspace
+    workspace = installed.config.workspace
     if workspace is not None and not Path(os.path.realpath(root)).is_relative_to(os.path.realpath(workspace)):
         raise HoldfastError(
             f"{printable(root)} leads out of the workspace by a link, and is not used; replace the link by a directory"
@@ -85,12 +85,12 @@ def _text(name: str, description: str | None) -> bytes:
     return f"---\n{front}---\n\n{BODY.format(title=title)}".encode("utf-8", "replace")
 
 
-def _make(found: Found, directory: Path, data: bytes) -> Path:
+def _make(installed: InstalledSkills, directory: Path, data: bytes) -> Path:
     """The file, which is made here and nowhere else: of two that try at once, one is told that it exists."""
     path = directory / FILE
     try:
-        if directory.is_relative_to(found.config.home):
-            make_private_directory(found.config.home)
+        if directory.is_relative_to(installed.config.home):
+            make_private_directory(installed.config.home)
         if directory.is_symlink():
             raise FileExistsError(directory)
         directory.mkdir(parents=True, exist_ok=True)
@@ -117,12 +117,12 @@ def _make(found: Found, directory: Path, data: bytes) -> Path:
     return path
 
 
-def _said(found: Found, name: str, path: Path) -> list[str]:
+def _said(installed: InstalledSkills, name: str, path: Path) -> list[str]:
     room = tables.width()
     shown = near(path)
     check = f"holdfast skills validate {shlex.quote(str(shown.parent))}"
     lines = [printable(f"Made {shown}")]
-    used, before = find().skills.get(name), found.skills.get(name)
+    used, before = find().skills.get(name), installed.skills.get(name)
     if used is None or not used.skill_dir.samefile(path.parent):
         why = f"{used.skill_dir} comes before it" if used is not None else "`holdfast skills list` says why"
         lines += tables.wrapped(f"It is not used here: {why}.", room)

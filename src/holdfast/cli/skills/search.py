@@ -15,7 +15,7 @@ from .access import find
 from .list import SkillShown, lines, shown
 
 
-class Matches(Struct, frozen=True, kw_only=True):
+class SkillMatches(Struct, frozen=True, kw_only=True):
     """Best first. `left_out` counts those beyond the limit."""
 
     query: str
@@ -41,16 +41,16 @@ def command(words: tuple[str, ...], limit: int, json_: bool) -> None:
       holdfast skills search fill forms --limit 3
     """
     query = " ".join(words)
-    found = find()
-    every = found.skills.search(query, limit=len(found.skills))
+    installed = find()
+    every = installed.skills.search(query, limit=len(installed.skills))
     skills, more = every[:limit], max(0, len(every) - limit)
     if json_:
-        names = listed(found.skills, found.config.settings.skills)
-        print_json(Matches(query=mend(query), skills=tuple(shown(each, names) for each in skills), left_out=more))
+        names = listed(installed.skills, installed.config.settings.skills)
+        print_json(SkillMatches(query=mend(query), skills=tuple(shown(each, names) for each in skills), left_out=more))
     elif not skills:
         click.echo(f"No skills match {printable(query)!r}. `holdfast skills list` lists all.")
     else:
-        for line in lines(found, skills, tables.width()):
+        for line in lines(installed, skills, tables.width()):
             click.echo(line)
         if more:
             click.echo(f"\nAnd {more:,} more beyond --limit {limit}.")

@@ -14,7 +14,7 @@ from holdfast.skills import BODY_WARN_TOKENS, Skill, files_of, named
 from holdfast.tools import mend
 
 from ..store_options import print_json
-from .access import Found, find
+from .access import InstalledSkills, find
 
 MOST_FILES = 200
 _LABEL = 15
@@ -66,14 +66,14 @@ def command(name: str, body: bool, json_: bool) -> None:
     """
     if body and json_:
         raise click.UsageError("--body and --json are two ways to print; choose one.")
-    found = find()
-    skill = found.get(name)
+    installed = find()
+    skill = installed.get(name)
     if json_:
-        print_json(_whole(found, skill))
+        print_json(_whole(installed, skill))
     elif body:
         _print_body(skill)
     else:
-        for line in _lines(_whole(found, skill), tables.width()):
+        for line in _lines(_whole(installed, skill), tables.width()):
             click.echo(line)
 
 
@@ -85,16 +85,16 @@ def _print_body(skill: Skill) -> None:
         click.echo("\n".join(_text(skill.section)))
 
 
-def _whole(found: Found, skill: Skill) -> SkillWhole:
+def _whole(installed: InstalledSkills, skill: Skill) -> SkillWhole:
     files, left_out = _files(skill.skill_dir)
     return SkillWhole(
         name=skill.name,
         source=skill.source,
         where=mend(str(skill.skill_dir)),
-        stands_before=tuple(mend(str(each.path)) for each in found.skills.shadowed if each.name == skill.name),
+        stands_before=tuple(mend(str(each.path)) for each in installed.skills.shadowed if each.name == skill.name),
         version=skill.version,
         tokens=skill.estimated_body_tokens,
-        loadable=skill.estimated_body_tokens <= found.config.settings.skills.hard_tokens,
+        loadable=skill.estimated_body_tokens <= installed.config.settings.skills.hard_tokens,
         description=skill.description,
         license=skill.license,
         compatibility=skill.compatibility,
@@ -108,9 +108,9 @@ def _whole(found: Found, skill: Skill) -> SkillWhole:
 
 def _files(directory: Path) -> tuple[tuple[FileShown, ...], int]:
     """The files below the directory by name, and how many there are beyond those."""
-    found = files_of(directory)
-    shown = tuple(FileShown(named(path, directory), _size(path)) for path in found[:MOST_FILES])
-    return shown, max(0, len(found) - MOST_FILES)
+    paths = files_of(directory)
+    shown = tuple(FileShown(named(path, directory), _size(path)) for path in paths[:MOST_FILES])
+    return shown, max(0, len(paths) - MOST_FILES)
 
 
 def _size(path: Path) -> int | None:

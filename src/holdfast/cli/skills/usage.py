@@ -46,15 +46,15 @@ def command(since: int | None, until: int | None, tenant: str | None, json_: boo
     check_window(since, until)
     with looking() as store:
         owner = None if store is None else whose(store, tenant, events=True)
-        found = report.skills(store, start=since, end=until, tenant=owner)
+        usages = report.skills(store, start=since, end=until, tenant=owner)
     if json_:
-        print_json(found)
+        print_json(usages)
     elif store is None:
         _say(f"Nothing is stored yet in {load_config().settings.store.url}. {STORED}")
-    elif not found.skills:
+    elif not usages.skills:
         _say(f"No skill was loaded{in_window(since, until)}. {STORED}")
     else:
-        for line in _lines(found, tables.width()):
+        for line in _lines(usages, tables.width()):
             click.echo(line)
 
 
@@ -63,11 +63,11 @@ def _say(text: str) -> None:
         click.echo(line)
 
 
-def _lines(found: SkillUsages, room: int | None) -> Iterator[str]:
-    rows = [_row(each.skill or "", each) for each in found.skills]
-    yield from tables.table(COLUMNS, [*rows, _row("total", found.total)], room)
+def _lines(usages: SkillUsages, room: int | None) -> Iterator[str]:
+    rows = [_row(each.skill or "", each) for each in usages.skills]
+    yield from tables.table(COLUMNS, [*rows, _row("total", usages.total)], room)
     yield ""
-    total = found.total
+    total = usages.total
     if total.referenced_share is None:
         yield from tables.wrapped("No body was preloaded: all were loaded because the agent asked.", room)
         return
@@ -75,8 +75,8 @@ def _lines(found: SkillUsages, room: int | None) -> Iterator[str]:
     yield from tables.wrapped(
         f"Preloaded bodies: {total.preloaded:,}, of which the agent asked for {total.referenced:,} ({share}).", room
     )
-    if found.never_referenced:
-        names = ", ".join(found.never_referenced)
+    if usages.never_referenced:
+        names = ", ".join(usages.never_referenced)
         yield from tables.wrapped(f"Preloaded and never asked for: {names}.", room, indent="  ")
 
 

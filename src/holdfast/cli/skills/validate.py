@@ -33,18 +33,18 @@ from .access import either, near, quiet
 _BELOW = ("skills", ".holdfast/skills", ".claude/skills", ".agents/skills")
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class CheckedSkill(Struct, frozen=True, kw_only=True):
     """One SKILL.md, by the path it was named with; what is wrong with it, in the order of its lines."""
 
     path: str
     problems: tuple[Problem, ...]
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class ValidationReport(Struct, frozen=True, kw_only=True):
     valid: bool
     errors: int
     warnings: int
-    skills: tuple[Checked, ...]
+    skills: tuple[CheckedSkill, ...]
 
 
 @click.command()
@@ -73,12 +73,12 @@ def command(paths: tuple[str, ...], strict: bool, json_: bool) -> int:
     if not paths:
         check.configured()
     checked = tuple(check.checked.values())
-    found = [problem for each in checked for problem in each.problems]
-    warnings = sum(problem.warning for problem in found)
-    errors = len(found) - warnings
+    problems = [problem for each in checked for problem in each.problems]
+    warnings = sum(problem.warning for problem in problems)
+    errors = len(problems) - warnings
     if json_:
         shown = tuple(_encodable(each) for each in checked)
-        print_json(Report(valid=not errors, errors=errors, warnings=warnings, skills=shown))
+        print_json(ValidationReport(valid=not errors, errors=errors, warnings=warnings, skills=shown))
     else:
         for line in _lines(checked):
             click.echo(line)
@@ -99,7 +99,7 @@ class _Check:
             self._places, skipped = places(self._roots, config.workspace)
         self._allowed = {place.real for place in self._places}
         self._refused = {each.path: each.reason for each in skipped}
-        self.checked: dict[str, Checked] = {}
+        self.checked: dict[str, CheckedSkill] = {}
         self.skills = 0
 
     def named(self, text: str) -> None:
@@ -181,7 +181,7 @@ class _Check:
 
     def _add(self, path: Path, *found: Problem | str) -> None:
         problems = tuple(Problem(message=each) if isinstance(each, str) else each for each in found)
-        self.checked.setdefault(str(path), Checked(path=str(path), problems=problems))
+        self.checked.setdefault(str(path), CheckedSkill(path=str(path), problems=problems))
 
 
 def _is_skill(path: Path) -> bool:
@@ -198,12 +198,12 @@ def _none_in(path: Path) -> str:
     return f"{what}; did you mean {either(below)}?" if below else what
 
 
-def _encodable(each: Checked) -> Checked:
+def _encodable(each: CheckedSkill) -> CheckedSkill:
     problems = tuple(replace(p, message=mend(p.message), field=p.field and mend(p.field)) for p in each.problems)
-    return Checked(path=mend(each.path), problems=problems)
+    return CheckedSkill(path=mend(each.path), problems=problems)
 
 
-def _lines(checked: tuple[Checked, ...]) -> Iterator[str]:
+def _lines(checked: tuple[CheckedSkill, ...]) -> Iterator[str]:
     """Not wrapped, as editors and scripts read them."""
     for each in checked:
         for problem in each.problems:
@@ -216,5 +216,5 @@ def _sum(number: int, errors: int, warnings: int, strict: bool) -> str:
     skills = counted(number, "skill")
     if not errors and not warnings:
         return f"{skills} checked, nothing to complain of."
-    said = f"{skills} checked: {counted(errors, 'error')}, {counted(warnings, 'warning')}."
-    return said if errors or strict else f"{said} What has only warnings is loaded."
+    summary = f"{skills} checked: {counted(errors, 'error')}, {counted(warnings, 'warning')}."
+    return summary if errors or strict else f"{summary} What has only warnings is loaded."

@@ -31,11 +31,11 @@ def command(path: Path, force: bool, json_: bool) -> None:
     """
     _, store = configured()
     progress = Progress()
-    found = back_up(
+    copy = back_up(
         store, path, force=force, progress=lambda what, done, all_: progress(f"{what}: {done:,} of {all_:,}")
     )
     if json_:
-        print_json(found)
+        print_json(copy)
     else:
         target = path.expanduser().resolve()
-        click.echo(printable(f"{target}: {size(target.stat().st_size)}, {counted(found.blobs, 'blob')}, checked."))
+        click.echo(printable(f"{target}: {size(target.stat().st_size)}, {counted(copy.blobs, 'blob')}, checked."))

@@ -26,15 +26,15 @@ def command(json_: bool) -> int:
       holdfast store check --json
     """
     _, path = configured()
-    found = check(path, blobs_of(path), Progress())
+    result = check(path, blobs_of(path), Progress())
     if json_:
-        print_json(found)
-        return 1 if found.damage else 0
-    for line in found.damage:
+        print_json(result)
+        return 1 if result.damage else 0
+    for line in result.damage:
         click.echo(printable(f"damaged: {line}"))
-    for line in found.leftovers:
+    for line in result.leftovers:
         click.echo(printable(f"left over: {line}"))
-    state = f"{counted(len(found.damage), 'problem')}" if found.damage else "whole"
-    what = f"{size(found.size)}, {counted(found.pages, 'page')} ({found.free_pages:,} free), schema {found.schema}"
-    click.echo(printable(f"{found.path}: {state}; {what}, {counted(found.blobs, 'blob')}."))
-    return 1 if found.damage else 0
+    state = f"{counted(len(result.damage), 'problem')}" if result.damage else "whole"
+    what = f"{size(result.size)}, {counted(result.pages, 'page')} ({result.free_pages:,} free), schema {result.schema}"
+    click.echo(printable(f"{result.path}: {state}; {what}, {counted(result.blobs, 'blob')}."))
+    return 1 if result.damage else 0

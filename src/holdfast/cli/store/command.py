@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from ..lazy_group import Lazy
+from ..lazy_group import LazyGroup
 
 JOBS = ("check", "backup", "prune", "vacuum", "forget")
 
 
-@click.group(cls=Lazy, modules={job: f"holdfast.cli.store.{job}" for job in JOBS})
+@click.group(cls=LazyGroup, modules={job: f"holdfast.cli.store.{job}" for job in JOBS})
 def command() -> None:
     """Look after the store: check it, copy it, remove what is old, give its room back, forget a tenant.
 

@@ -98,11 +98,11 @@ def _forget(config: Config, path: Path, connection: sqlite3.Connection, tenant: 
 
 
 def _found(names: list[str], text: str) -> str:
-    found = [text] if text in names else [name for name in names if name.startswith(text)]
-    if len(found) == 1:
-        return found[0]
-    shown = ", ".join(printable(name[:24]) for name in (found or names)[:_NAMED]) or "none"
-    what = "fits more than one tenant" if found else "is no tenant of this store"
+    fitting = [text] if text in names else [name for name in names if name.startswith(text)]
+    if len(fitting) == 1:
+        return fitting[0]
+    shown = ", ".join(printable(name[:24]) for name in (fitting or names)[:_NAMED]) or "none"
+    what = "fits more than one tenant" if fitting else "is no tenant of this store"
     raise HoldfastError(f"{printable(text)!r} {what}; there are {shown}")
 
 

@@ -44,9 +44,9 @@ def command(age: str | None, dry_run: bool, yes: bool, json_: bool) -> None:
     if not days:
         raise HoldfastError("store.retention is 0: everything is kept; --older-than says what is old")
     before = round((time.time() - days * _DAY_S) * 1_000_000)
-    kept, old = keeps.kept(), counted(days, "day")
+    keep, old = keeps.kept(), counted(days, "day")
     with open_store(path) as store:
-        would = store.would_prune(before, keep=kept, keep_client=AGENT)
+        would = store.would_prune(before, keep=keep, keep_client=AGENT)
         if dry_run:
             _say(would, json_, f"Older than {old}, and would be removed:")
             return
@@ -54,25 +54,25 @@ def command(age: str | None, dry_run: bool, yes: bool, json_: bool) -> None:
             confirmed(f"Remove {_named(would)} older than {old}?", "nothing was removed")
         progress, was = Progress(), room(path)
         done = store.prune(
-            before, keep=kept, keep_client=AGENT, progress=lambda what, count: progress(f"{count:,} {what} removed")
+            before, keep=keep, keep_client=AGENT, progress=lambda what, count: progress(f"{count:,} {what} removed")
         )
         store.give_back()
     _say(done, json_, f"Removed what was older than {old} ({size(was)} before, {size(room(path))} now):")
 
 
 def _days(age: str) -> int:
-    found = _AGE.fullmatch(age.strip().lower())
-    if found is None or not int(found[1]):
+    match = _AGE.fullmatch(age.strip().lower())
+    if match is None or not int(match[1]):
         raise click.UsageError(f"{age!r} is no age; write 30d or 8w, at least 1d.")
-    return int(found[1]) * (7 if found[2] == "w" else 1)
+    return int(match[1]) * (7 if match[2] == "w" else 1)
 
 
-def _named(found: Pruned) -> str:
-    return ", ".join(counted(getattr(found, f"{name}s"), name) for name in _NAMES)
+def _named(pruned: Pruned) -> str:
+    return ", ".join(counted(getattr(pruned, f"{name}s"), name) for name in _NAMES)
 
 
-def _say(found: Pruned, json_: bool, sentence: str) -> None:
+def _say(pruned: Pruned, json_: bool, sentence: str) -> None:
     if json_:
-        print_json(found)
+        print_json(pruned)
     else:
-        click.echo(f"{sentence} {_named(found)}.")
+        click.echo(f"{sentence} {_named(pruned)}.")
