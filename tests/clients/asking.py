@@ -6,8 +6,8 @@ from typing import Any
 
 from google.genai import types
 
-from . import test_anthropic_sdk as claude
-from . import test_gemini_sdk as gemini
+from . import anthropic_sdk as claude
+from . import gemini_sdk as gemini
 from .sessions import MANUAL
 
 ANSWER = {

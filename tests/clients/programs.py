@@ -26,6 +26,7 @@ from holdfast.simulator.provider import Exchange, Simulator
 INSTALLED = Path(__file__).parents[2] / ".clients"
 CURE = "run `make test-clients`, which installs what it can"
 PATIENCE = 120
+KEY = "sk-ant-dummy"
 """Seconds until a program that hangs is given up."""
 
 

@@ -13,11 +13,10 @@ import pytest
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 
-from .programs import Place, Watched, program
+from .programs import KEY, Place, Watched, program
 
 pytestmark = pytest.mark.slow
 
-KEY = "sk-ant-dummy"
 SCRIPT = """
 rules:
   - when: {contains: <session>}

@@ -13,8 +13,7 @@ from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.cli.test_explain import log
 
-from .programs import Place, Watched, program
-from .test_claude_code import KEY
+from .programs import KEY, Place, Watched, program
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,22 +12,19 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
+from .gemini_sdk import COUNTED, MODEL, OFFERED, SEED, Whole, conversation, options, used
 from .sessions import (
     ANSWER,
     BOTH_WAYS,
     MANUAL,
     QUESTION,
     THANKS,
-    TOOLS,
     Control,
-    Conversation,
     Session,
-    Used,
     Workshop,
     adrive,
     completed,
     drive,
-    schema,
 )
 
 # The SDK takes aiohttp where it finds it, and derives from what aiohttp would rather not have derived from.
@@ -35,21 +32,6 @@ pytestmark = [
     BOTH_WAYS,
     pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning"),
 ]
-
-MODEL = "gemini-2.5-flash"
-SEED = 16
-COUNTED = "one two three four five six"
-OFFERED: Any = types.Tool(
-    function_declarations=[
-        types.FunctionDeclaration(name=name, description=description, parameters_json_schema=schema(name))
-        for name, (description, _) in TOOLS.items()
-    ]
-)
-
-
-def options(address: str, attempts: int = 1) -> types.HttpOptions:
-    retry = types.HttpRetryOptions(attempts=attempts, initial_delay=0.0, max_delay=0.0, jitter=0.0)
-    return types.HttpOptions(base_url=address, retry_options=retry)
 
 
 @pytest.fixture
@@ -69,63 +51,6 @@ async def asynchronous(address: str) -> AsyncIterator[Any]:
     with genai.Client(api_key="dummy", http_options=options(address)) as client:
         async with client.aio as aio:
             yield aio
-
-
-def used(response: types.GenerateContentResponse) -> Used:
-    """The SDK's inclusive counts taken apart."""
-    usage = response.usage_metadata
-    assert usage is not None
-    assert usage.prompt_token_count is not None
-    read = usage.cached_content_token_count or 0
-    output = (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)
-    assert usage.total_token_count == usage.prompt_token_count + output
-    return Used(usage.prompt_token_count - read, read, 0, output)
-
-
-class Whole:
-    """A response, whole or put together from the pieces of a stream."""
-
-    def __init__(self, pieces: Iterable[types.GenerateContentResponse]) -> None:
-        responses = list(pieces)
-        self.parts: list[types.Part] = []
-        for response in responses:
-            assert response.candidates
-            content = response.candidates[0].content
-            self.parts += (content.parts or []) if content is not None else []
-        self.used = used(responses[-1])
-        assert responses[-1].candidates
-        self.finish = responses[-1].candidates[0].finish_reason
-
-    @property
-    def text(self) -> str:
-        return "".join(part.text for part in self.parts if part.text and not part.thought)
-
-
-def conversation(**members: Any) -> Conversation:
-    workshop, said, usage = Workshop(), [], []
-    contents: list[types.Content] = []
-    config = types.GenerateContentConfig(**{"system_instruction": MANUAL, "tools": [OFFERED]} | members)
-    for words in (QUESTION, THANKS):
-        contents.append(types.Content(role="user", parts=[types.Part(text=words)]))
-        while True:
-            whole = yield {"model": MODEL, "contents": contents, "config": config}
-            assert whole.finish == types.FinishReason.STOP
-            said.extend([whole.text] if whole.text else [])
-            usage.append(whole.used)
-            contents.append(types.Content(role="model", parts=whole.parts))
-            calls = [part.function_call for part in whole.parts if part.function_call]
-            if not calls:
-                break
-            results = [
-                types.Part(
-                    function_response=types.FunctionResponse(
-                        id=call.id, name=call.name, response={"output": workshop.use(call.name, call.args)}
-                    )
-                )
-                for call in calls
-            ]
-            contents.append(types.Content(role="user", parts=results))
-    return Session(said, workshop.calls, usage)
 
 
 def grows_where_it_hits(session: Session) -> None:

@@ -11,9 +11,9 @@ import openai
 import pytest
 from google import genai
 
-from . import test_anthropic_sdk as claude
-from . import test_gemini_sdk as gemini
-from . import test_openai_sdk as gpt
+from . import anthropic_sdk as claude
+from . import gemini_sdk as gemini
+from . import openai_sdk as gpt
 from .asking import with_http
 from .inside import Inside, used
 from .sessions import Control, Conversation, Session, adrive, completed, drive

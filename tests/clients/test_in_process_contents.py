@@ -21,7 +21,7 @@ from holdfast.sdk.http_clients import BESIDE
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.server import running
 
-from . import test_gemini_sdk as gemini
+from . import gemini_sdk as gemini
 from .asking import with_http
 from .inside import Inside, opened, used
 from .sessions import MANUAL, Control

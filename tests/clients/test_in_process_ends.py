@@ -18,9 +18,9 @@ from google import genai
 
 from holdfast.config.sections.server import Gateway
 
-from . import test_anthropic_sdk as claude
-from . import test_gemini_sdk as gemini
-from . import test_openai_sdk as gpt
+from . import anthropic_sdk as claude
+from . import gemini_sdk as gemini
+from . import openai_sdk as gpt
 from .asking import asked, with_http
 from .inside import LIMITS, Inside, opened, used
 from .sessions import MANUAL, Control, Session, adrive, completed, drive

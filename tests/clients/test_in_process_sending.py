@@ -22,7 +22,7 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.server import Gateway
 from holdfast.errors import HoldfastError
 
-from . import test_anthropic_sdk as claude
+from . import anthropic_sdk as claude
 from .asking import ANSWER, asked
 from .inside import LIMITS, Inside
 from .sessions import MANUAL, Control, completed, drive

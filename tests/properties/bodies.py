@@ -10,7 +10,13 @@ import json
 from random import Random
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+from tests.shapes import load
+
+LAX = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SHAPES = [shape for shape in load() if shape.body is not None and shape.dialect is not None]
 
 
 class Lit(str):

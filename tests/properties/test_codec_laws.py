@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from holdfast.records import Request
 from holdfast.wire import DIALECTS, Body
-from tests.properties.bodies import BODIES
-from tests.properties.test_wire_laws import LAX, SHAPES
+from tests.properties.bodies import BODIES, LAX, SHAPES
 from tests.shapes import Shape
 
 MARKERS = ("cache_control", "prompt_cache_breakpoint")

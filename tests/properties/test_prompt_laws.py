@@ -9,16 +9,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.facts import ModelFacts, model
 from holdfast.wire import DIALECTS, Body, Unreadable
 from holdfast.wire.prompts import PromptReader
-from tests.properties.bodies import BODIES
+from tests.properties.bodies import BODIES, LAX
 from tests.shapes import conversations
 
-LAX = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 MODELS = {
     "anthropic": "anthropic:claude-opus-4-6",
     "openai_chat": "openai:gpt-6.1-sol",

@@ -7,19 +7,16 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.records import NotJson, Request, canonical_json, validate
 from holdfast.wire import DIALECTS, Body, Unreadable
 from holdfast.wire.gemini import Gemini
-from tests.properties.bodies import ANYTHING, BODIES, write
-from tests.shapes import Shape, load
+from tests.properties.bodies import ANYTHING, BODIES, LAX, SHAPES, write
+from tests.shapes import Shape
 
 pytestmark = pytest.mark.slow
-
-LAX = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-SHAPES = [shape for shape in load() if shape.body is not None and shape.dialect is not None]
 
 
 def parsed(dialect: str, raw: bytes, model: str = "gemini-2.5-pro") -> Body:

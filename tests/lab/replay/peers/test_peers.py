@@ -18,8 +18,8 @@ from holdfast.simulator.server import running
 from scripts.install_clients import CLIENTS
 from scripts.install_peers import PEERS as PINNED
 from tests import shapes
+from tests.clients.anthropic_sdk import MODEL
 from tests.clients.programs import Watched
-from tests.clients.test_anthropic_sdk import MODEL
 from tests.lab.recordings import own
 from tests.lab.replay.peers.comparing import PATHS, compared, ordered, prompts, sent
 
