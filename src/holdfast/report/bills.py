@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import asdict, replace
 
 from holdfast.records import UNSPLIT, Usage
-from holdfast.store import HOUR, BillExtent, BillSumsFound, Break, Call, CallHour, Store, hour_of
+from holdfast.store import HOUR, BillExtent, BillSums, Break, Call, CallHour, Store, hour_of
 
 from .bill_parts import UNEVEN, PartPrices, day_of, plain_cost_of, question
 from .results import Bill, SessionSums, Sums
@@ -98,7 +98,7 @@ class _Adding:
         if call.usage is not None and call.status != "pending":
             self.call(call)
 
-    def sums(self, found: BillSumsFound, prices: PartPrices) -> set[tuple[int, str]]:
+    def sums(self, found: BillSums, prices: PartPrices) -> set[tuple[int, str]]:
         """Calls that were added up by the hour; those without usage one by one. Gives hours and models whose answered
         calls have several prices: they are left out."""
         days: dict[int, str] = {}

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from msgspec.structs import asdict
 
-from holdfast.store import Activity, Break, Call, Lane, Store
+from holdfast.store import Break, Call, Lane, SessionActivity, Store
 
 from .calls import CallEvents, report, told
 from .id_lookup import find
@@ -19,7 +19,7 @@ _MOST_BREAKS = 100_000
 class _Gathered:
     """The calls and breaks of a session, added up in all and by lane."""
 
-    def __init__(self, store: Store, found: Activity, start: int | None = None, end: int | None = None) -> None:
+    def __init__(self, store: Store, found: SessionActivity, start: int | None = None, end: int | None = None) -> None:
         self.found = found
         self.tally = Tally()
         self.lanes: dict[str, Tally] = defaultdict(Tally)

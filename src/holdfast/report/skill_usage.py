@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
-from holdfast.store import EventTold, Store
+from holdfast.store import Store, StoredEvent
 
 from .results import SkillUsage, SkillUsages
 from .tally import moment, window
@@ -79,7 +79,7 @@ class _Gathered:
         self.preloaded: dict[_Where, set[str]] = defaultdict(set)
         self.referenced: dict[_Where, set[str]] = defaultdict(set)
 
-    def load(self, event: EventTold) -> None:
+    def load(self, event: StoredEvent) -> None:
         try:
             loaded = msgspec.json.decode(event.payload, type=_Loaded)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # written by another version
@@ -90,7 +90,7 @@ class _Gathered:
         if loaded.load_reason == "always":
             self.preloaded[where].add(loaded.skill_id)
 
-    def reference(self, where: _Where, event: EventTold) -> None:
+    def reference(self, where: _Where, event: StoredEvent) -> None:
         try:
             said = msgspec.json.decode(event.payload, type=_Completed).metadata
             answer = msgspec.json.decode(said, type=_Answer)

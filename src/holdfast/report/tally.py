@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from decimal import Context, Decimal
+from decimal import Decimal
 
 from msgspec.structs import replace
 
+from holdfast import store
 from holdfast.facts import rates
 from holdfast.records import MISSED, Usage
-from holdfast.store import BillPart, Break, Call, Judged, bill_sums, effectiveness, is_subscription
+from holdfast.store import EXACT, BillPart, Break, Call, StoredVerdict, effectiveness, is_subscription, read_verdict
 
 from .results import Sums, TimeWindow
-
-EXACT = Context(prec=60)
-"""Wide enough that a sum of dollars is never rounded, whatever the caller's context."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -39,14 +37,14 @@ OURS = "holdfast"
 """The client of calls that Holdfast's own agent made. There is no client alone to compare them with."""
 
 
-def judged(call: Call) -> Judged:
-    found = bill_sums.judged(call.verdict)
+def judged(call: Call) -> StoredVerdict:
+    found = read_verdict(call.verdict)
     return replace(found, saved=None) if call.client == OURS else found
 
 
 def is_estimated(call: Call) -> bool:
     """Whether a part of a call's usage is an estimate: its answer was cut, or still comes."""
-    return bill_sums.is_estimated(call.verdict)
+    return store.is_estimated(call.verdict)
 
 
 def without_cache(call: Call) -> Decimal | None:

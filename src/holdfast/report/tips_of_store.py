@@ -12,7 +12,7 @@ from msgspec import Struct
 from holdfast.config import Settings
 from holdfast.facts import model
 from holdfast.records import HEAD_CHANGES
-from holdfast.store import Call, EventTold, Store
+from holdfast.store import Call, Store, StoredEvent
 
 from .tally import LAST
 from .tips import BRIEF_S, SMALL_PROMPT, BriefSessions, Compactions, GeminiUse, LongResults, TipEvidence
@@ -52,7 +52,7 @@ class _Events:
         self.tools: set[str] = set()
         self.asked: dict[str, set[_Where]] = defaultdict(set)
 
-    def add(self, kind: str, event: EventTold) -> None:
+    def add(self, kind: str, event: StoredEvent) -> None:
         where = event.tenant, event.session
         self.count[kind][where] += 1
         if kind not in ("tool.offloaded", "tool.deferred", "tool.discovered"):

@@ -5,15 +5,17 @@ Knows no tables: who owns a blob and when it goes is decided by the rows, under 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from ..errors import HoldfastError
-from .connections import PRIVATE_FILE, make_private_directory
-from .problems import file_problem
+from holdfast.errors import HoldfastError
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
 
 _serial = count()
 
@@ -22,7 +24,26 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def make_private_directory(path: Path) -> None:
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for directory in reversed(missing):
+        directory.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+
+
+def file_problem(path: Path, error: OSError) -> HoldfastError:
+    """What the file system says when something is wrong, as one sentence a user can act on."""
+    if error.errno == errno.ENOSPC:
+        return HoldfastError(f"{path} cannot be written because the disk is full; free some space")
+    reason = error.strerror or type(error).__name__
+    return HoldfastError(f"{path} cannot be used ({reason}); make it writable or set store.url to another file")
+
+
 class BlobFiles:
+    """The files of all blobs under one directory."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
 
@@ -73,6 +94,11 @@ class BlobFiles:
         for path in self.root.glob("*/*/*"):
             if not path.is_dir():
                 yield path.parent.parent.name, path.name, path
+
+
+def blobs_of(path: Path) -> BlobFiles:
+    """The blobs of the store in this file."""
+    return BlobFiles(path.with_name(path.name + ".blobs"))
 
 
 def _holds(path: Path, data: bytes) -> bool:

@@ -6,23 +6,36 @@ them. Of `verdict` it reads what was saved, for the sums of bills.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from holdfast.records import BreakCause, ResetReason, Usage
+from holdfast.records.events import Event
 
 CallStatus = Literal["pending", "settled", "abandoned", "failed", "unknown"]
 """`unknown`: the process that carried it ended before the call did."""
 OwnerKind = Literal["lane", "session"]
 
-EventRow = tuple[str, str, int, str | None, str | None, str, str, str, bytes]
-"""An event made ready: its session's name and what stands in its columns, but for the number of its stream."""
+EventRow = tuple[str, str, int, str | None, str | None, str, str, str, bytes | Event]
+"""An event made ready: session, id, time, turn, parent, type, actor, sensitivity, and its payload, encoded or not."""
+
+SUBSCRIPTION = "s-"
+"""How the tenants of subscriptions' logins begin: what they spend is not billed by the token."""
+
+
+def is_subscription(tenant: str) -> bool:
+    """Whether a tenant pays by subscription: its dollars are what the same tokens would cost at list price."""
+    return tenant.startswith(SUBSCRIPTION)
 
 
 class Session(Struct, frozen=True, kw_only=True):
+    """The stored form of a session."""
+
     tenant: str
     id: str
     started_at: int
@@ -34,7 +47,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 class Lane(Struct, frozen=True, kw_only=True):
-    """One linear conversation. `parent` is the lane a sub-agent was started from."""
+    """The stored form of a lane. `parent` is the lane a sub-agent was started from."""
 
     tenant: str
     id: str
@@ -49,6 +62,8 @@ class Lane(Struct, frozen=True, kw_only=True):
 
 
 class Ledger(Struct, frozen=True, kw_only=True):
+    """The stored form of a lane's ledger."""
+
     tenant: str
     lane: str
     version: int
@@ -56,6 +71,8 @@ class Ledger(Struct, frozen=True, kw_only=True):
 
 
 class Pool(Struct, frozen=True, kw_only=True):
+    """The stored form of a tenant's pool of one model."""
+
     tenant: str
     model: str
     version: int
@@ -63,7 +80,7 @@ class Pool(Struct, frozen=True, kw_only=True):
 
 
 class Edit(Struct, frozen=True, kw_only=True):
-    """A recorded edit: `block` is the identity of the block it replaces, `blob` its replacement bytes."""
+    """The stored form of an edit: `block` is the identity of the block it replaces, `blob` its replacement bytes."""
 
     tenant: str
     lane: str
@@ -74,8 +91,8 @@ class Edit(Struct, frozen=True, kw_only=True):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One provider call. It counts in the rollups, in the hour it started, once its usage is known: an estimate when
-    its answer begins, and what was billed when it ends."""
+    """The stored form of a call. It counts in the rollups, in the hour it started, once its usage is known: an
+    estimate when its answer begins, and what was billed when it ends."""
 
     tenant: str
     id: str
@@ -97,17 +114,49 @@ class Call(Struct, frozen=True, kw_only=True):
     chain: bytes | None = None
 
 
-class LateCall(Struct, frozen=True, gc=False):
-    """A call that is made when it is written, with the events told of it, made ready. What makes them gives the same
-    every time.
+class CallDraft(Struct, frozen=True, gc=False):
+    """A call whose large parts are still values: whoever writes it encodes them, once for all writes of the call that
+    were waiting."""
 
-    `first` says that nothing of it was written before; it may be wrong, but costs then."""
+    call: Call
+    plan: Any = None
+    """Becomes JSON."""
+    prediction: Any = None
+    """Becomes JSON."""
+    chain: Sequence[Struct] | None = None
+    """Becomes MessagePack, by `pack_records`."""
 
-    tenant: str
-    id: str
-    call: Callable[[], Call]
-    told: Callable[[], Sequence[EventRow]] | None = None
-    first: bool = False
+    @property
+    def tenant(self) -> str:
+        return self.call.tenant
+
+    @property
+    def id(self) -> str:
+        return self.call.id
+
+    def encoded(self) -> Call:
+        return msgspec.structs.replace(
+            self.call,
+            plan=None if self.plan is None else _json.encode(self.plan),
+            prediction=None if self.prediction is None else _json.encode(self.prediction),
+            chain=None if self.chain is None else pack_records(self.chain),
+        )
+
+
+_json, _msgpack = msgspec.json.Encoder(), msgspec.msgpack.Encoder()
+
+
+def pack_records(records: Sequence[Struct]) -> bytes:
+    """Records without the names of their fields; one that equals the first is nil."""
+    first = records[0]
+    return _msgpack.encode([_unnamed(first), *[None if each == first else _unnamed(each) for each in records[1:]]])
+
+
+def _unnamed(record: Struct) -> list[object]:
+    return [
+        [*map(astuple, value)] if type(value) is tuple and value and isinstance(value[0], Struct) else value
+        for value in astuple(record)
+    ]
 
 
 class Break(Struct, frozen=True, kw_only=True):
@@ -129,6 +178,24 @@ class Break(Struct, frozen=True, kw_only=True):
     owner: str | None = None
     cure: str | None = None
     data: bytes | None = None
+
+
+class SessionActivity(Struct, frozen=True, kw_only=True):
+    """A session that has calls, with the start of its first and of its last one, whatever the window."""
+
+    tenant: str
+    session: str
+    first: int
+    last: int
+
+
+class StoredEvent(Struct, frozen=True, kw_only=True, gc=False):
+    """An event with the JSON of its payload, which another version may have written."""
+
+    tenant: str
+    session: str
+    at: int
+    payload: bytes
 
 
 class Owner(Struct, frozen=True):
@@ -215,7 +282,9 @@ class GoneHour(NamedTuple):
     cost: Decimal
 
 
-class BillSumsFound(NamedTuple):
+class BillSums(NamedTuple):
+    """What the stored calls add up to, all of one state of the store."""
+
     parts: list[BillPart]
     unanswered: list[UnansweredCall]
     pending: list[Call]
@@ -357,7 +426,7 @@ class ShownEntry(Struct, frozen=True, kw_only=True):
 
 
 class Injection(Struct, frozen=True, kw_only=True):
-    """What was put into a lane's requests, as whoever puts it there keeps it."""
+    """What was put into a lane's requests: bytes of whoever puts it there."""
 
     tenant: str
     lane: str

@@ -1,4 +1,4 @@
-"""Opening the database file: its place, its mode, its pragmas; and a pool of connections for reading."""
+"""Opening the database file: its place, its mode, its pragmas, our functions in it; and connections for reading."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ..config import close_to_others, holdfast_home
-from ..errors import HoldfastError
-from .bill_sums import add_functions
-from .problems import file_problem, primary_code, store_problem
+from holdfast.config import close_to_others, holdfast_home
+from holdfast.errors import HoldfastError
 
-PRIVATE_FILE = 0o600
-PRIVATE_DIRECTORY = 0o700
+from ..blobs import PRIVATE_FILE, BlobFiles, file_problem, make_private_directory
+from ..sums import EXACT, is_estimated, read_verdict
+from .problems import primary_code, store_problem
+
 _CACHE_KIB = 8 * 1024  # the tails of a few thousand sessions' index pages stay in memory
 _READER_KIB = 2 * 1024
 _CHECKPOINT_PAGES = 8000  # 32 MB of log: hot index pages are copied into the file less often
@@ -61,15 +62,6 @@ def make_private(path: Path) -> None:
             raise file_problem(file, error) from error
 
 
-def make_private_directory(path: Path) -> None:
-    missing = []
-    while not path.exists():
-        missing.append(path)
-        path = path.parent
-    for directory in reversed(missing):
-        directory.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
-
-
 # For every None and bytes the module looks for an adapter, by an error that it raises and forgets. One that changes
 # nothing is found at once. Somebody else's stays.
 _SAME: dict[type, Callable[[Any], Any]] = {type(None): {}.get, bytes: bytes}
@@ -96,6 +88,32 @@ def connect(path: Path, *, busy_timeout: float, create: bool = True) -> sqlite3.
         connection.close()
         raise
     return connection
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """What the sums of calls use."""
+    connection.create_function("saved_of", 1, _saved_of, deterministic=True)
+    connection.create_function("is_estimated", 1, is_estimated, deterministic=True)
+    connection.create_aggregate("decimal_sum", 1, cast(Any, _DecimalSum))
+
+
+def _saved_of(verdict: bytes | None) -> str | None:
+    saved = read_verdict(verdict).saved
+    return None if saved is None else str(saved)
+
+
+class _DecimalSum:
+    """An aggregate: the exact sum of decimals that are text, None where there is none."""
+
+    def __init__(self) -> None:
+        self._sum: Decimal | None = None
+
+    def step(self, text: str | None) -> None:
+        if text is not None:
+            self._sum = Decimal(text) if self._sum is None else EXACT.add(self._sum, Decimal(text))
+
+    def finalize(self) -> str | None:
+        return None if self._sum is None else str(self._sum)
 
 
 def use_wal(connection: sqlite3.Connection, *, busy_timeout: float) -> None:
@@ -228,3 +246,27 @@ class Readers:
                 self._free.append(connection)
                 return
         connection.close()
+
+
+class Questions:
+    """What the questions of every part of the store ask."""
+
+    _readers: Readers
+    _blobs: BlobFiles
+
+
+def conditions(
+    equal: Mapping[str, object], time: str, start: int | None = None, end: int | None = None
+) -> tuple[str, list[Any]]:
+    """Conditions for what is asked; None asks nothing."""
+    terms = [(f"{name} = ?", value) for name, value in equal.items() if value is not None]
+    if start is not None:
+        terms.append((f"{time} >= ?", start))
+    if end is not None:
+        terms.append((f"{time} < ?", end))
+    return " AND ".join(term for term, _ in terms) or "1", [value for _, value in terms]
+
+
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Not where an older version wrote the store, and it was opened to be read."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None

@@ -9,31 +9,23 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from decimal import Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from typing import Any
 
 from holdfast.records import Usage
 
-from .rows import CacheEffectiveness, CallHour, EventHour, ModelEffectiveness
-
-HOUR = 3_600_000_000
-"""An hour in microseconds."""
+from ..interface import Store
+from ..rows import CacheEffectiveness, CallHour, EventHour
+from ..sums import EXACT, HOUR, effectiveness, hour_of
+from .connections import Questions
 
 Span = tuple[int, int]
 Key = tuple[int, str, str]
 """Hour, tenant, model."""
 
-_EXACT = Context(prec=60)
-"""Wide enough that a sum of dollars is never rounded, whatever the caller's context."""
 
-
-def hour_of(at: int) -> int:
-    """The first microsecond of the hour."""
-    return at - at % HOUR
-
-
-class Sums:
-    """What the writes of one transaction add to the hours: written once for all of them, before it is committed."""
+class HourSums:
+    """What the operations of one transaction add to the hours: written once, before it is committed."""
 
     def __init__(self) -> None:
         self._usage: dict[Key, list[Usage]] = defaultdict(list)
@@ -75,7 +67,7 @@ def _negative(usage: Usage) -> Usage:
 def _add_usage(connection: sqlite3.Connection, key: Key, calls: int, usages: Sequence[Usage]) -> None:
     row = connection.execute("SELECT cost FROM call_hours WHERE hour = ? AND tenant = ? AND model = ?", key).fetchone()
     # Dollars are text: SQLite's own numbers would round them.
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         cost = sum((each.cost or Decimal(0) for each in usages), Decimal(row[0] if row else 0))
     counts = [sum(column) for column in zip(*[(u.input, u.read, u.written, u.output) for u in usages], strict=True)]
     connection.execute(
@@ -94,82 +86,79 @@ def _add_usage(connection: sqlite3.Connection, key: Key, calls: int, usages: Seq
     )
 
 
-def call_hours(connection: sqlite3.Connection, start: int, end: int, tenant: str | None) -> list[CallHour]:
-    where, values = _window("hour", (start, end), tenant)
-    writes: dict[tuple[int, str, str], list[tuple[str, int]]] = defaultdict(list)
-    for hour, owner, model, ttl, tokens in connection.execute(
-        f"SELECT hour, tenant, model, ttl, tokens FROM write_hours WHERE {where} AND tokens != 0 "
-        "ORDER BY hour, tenant, model, ttl",
-        values,
-    ):
-        writes[hour, owner, model].append((ttl, tokens))
-    return [
-        CallHour(
-            hour=hour,
-            tenant=owner,
-            model=model,
-            calls=calls,
-            input=input_,
-            read=read,
-            writes=tuple(writes[hour, owner, model]),
-            output=output,
-            cost=Decimal(cost),
-        )
-        for hour, owner, model, calls, input_, read, output, cost in connection.execute(
-            f"SELECT hour, tenant, model, calls, input, read, output, cost FROM call_hours "
-            f"WHERE {where} AND calls != 0 ORDER BY hour, tenant, model",
-            values,
-        )
-    ]
+class HourQuestions(Questions, Store):
+    def call_hours(self, start: int, end: int, tenant: str | None = None) -> list[CallHour]:
+        where, values = _window("hour", (start, end), tenant)
+        writes: dict[Key, list[tuple[str, int]]] = defaultdict(list)
+        with self._readers.snapshot() as connection:
+            for hour, owner, model, ttl, tokens in connection.execute(
+                f"SELECT hour, tenant, model, ttl, tokens FROM write_hours WHERE {where} AND tokens != 0 "
+                "ORDER BY hour, tenant, model, ttl",
+                values,
+            ):
+                writes[hour, owner, model].append((ttl, tokens))
+            return [
+                CallHour(
+                    hour=hour,
+                    tenant=owner,
+                    model=model,
+                    calls=calls,
+                    input=input_,
+                    read=read,
+                    writes=tuple(writes[hour, owner, model]),
+                    output=output,
+                    cost=Decimal(cost),
+                )
+                for hour, owner, model, calls, input_, read, output, cost in connection.execute(
+                    f"SELECT hour, tenant, model, calls, input, read, output, cost FROM call_hours "
+                    f"WHERE {where} AND calls != 0 ORDER BY hour, tenant, model",
+                    values,
+                )
+            ]
+
+    def event_hours(self, start: int, end: int, tenant: str | None = None) -> list[EventHour]:
+        where, values = _window("hour", (start, end), tenant)
+        sql = f"SELECT hour, tenant, type, count FROM event_hours WHERE {where} ORDER BY hour, tenant, type"
+        with self._readers.snapshot() as connection:
+            rows = connection.execute(sql, values).fetchall()
+        return [EventHour(hour=hour, tenant=owner, type=name, count=count) for hour, owner, name, count in rows]
+
+    def event_counts(self, start: int, end: int, tenant: str | None = None) -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        with self._readers.snapshot() as connection:
+            hours, edges = split(start, end, pruned_before(connection))
+            where, values = _window("hour", hours, tenant)
+            sql = f"SELECT type, sum(count) FROM event_hours WHERE {where} GROUP BY type"
+            counts.update(dict(connection.execute(sql, values).fetchall()))
+            for edge in edges:
+                where, values = _window("at", edge, tenant)
+                table = "events" if tenant is None else "events CROSS JOIN streams ON streams.id = events.stream"
+                sql = f"SELECT type, count(*) FROM {table} WHERE {where} GROUP BY type"
+                counts.update(dict(connection.execute(sql, values).fetchall()))
+        return dict(sorted(counts.items()))
+
+    def cache_effectiveness(self, start: int, end: int, tenant: str | None = None) -> CacheEffectiveness:
+        with self._readers.snapshot() as connection:
+            hours, edges = split(start, end, pruned_before(connection))
+            where, values = _window("hour", hours, tenant)
+            sql = f"SELECT model, calls, input, read, written, output, cost FROM call_hours WHERE {where}"
+            rows = connection.execute(sql, values).fetchall()
+            for edge in edges:
+                where, values = _window("started_at", edge, tenant)
+                sql = (
+                    "SELECT model, 1, input, read, written, output, coalesce(cost, '0') FROM calls "
+                    f"WHERE {where} AND input IS NOT NULL"
+                )
+                rows += connection.execute(sql, values).fetchall()
+        covered = [span for span in (hours, *edges) if span[0] < span[1]]
+        first = min((span[0] for span in covered), default=start)
+        return _summary(first, max((span[1] for span in covered), default=end), rows)
 
 
-def event_hours(connection: sqlite3.Connection, start: int, end: int, tenant: str | None) -> list[EventHour]:
-    where, values = _window("hour", (start, end), tenant)
-    rows = connection.execute(
-        f"SELECT hour, tenant, type, count FROM event_hours WHERE {where} ORDER BY hour, tenant, type", values
-    )
-    return [EventHour(hour=hour, tenant=owner, type=name, count=count) for hour, owner, name, count in rows]
-
-
-def event_counts(connection: sqlite3.Connection, start: int, end: int, tenant: str | None) -> dict[str, int]:
-    hours, edges = split(start, end, pruned_before(connection))
-    counts: Counter[str] = Counter()
-    where, values = _window("hour", hours, tenant)
-    sql = f"SELECT type, sum(count) FROM event_hours WHERE {where} GROUP BY type"
-    counts.update(dict(connection.execute(sql, values).fetchall()))
-    for edge in edges:
-        where, values = _window("at", edge, tenant)
-        table = "events" if tenant is None else "events CROSS JOIN streams ON streams.id = events.stream"
-        sql = f"SELECT type, count(*) FROM {table} WHERE {where} GROUP BY type"
-        counts.update(dict(connection.execute(sql, values).fetchall()))
-    return dict(sorted(counts.items()))
-
-
-def cache_effectiveness(connection: sqlite3.Connection, start: int, end: int, tenant: str | None) -> CacheEffectiveness:
-    hours, edges = split(start, end, pruned_before(connection))
-    where, values = _window("hour", hours, tenant)
-    rows = connection.execute(
-        f"SELECT model, calls, input, read, written, output, cost FROM call_hours WHERE {where}", values
-    ).fetchall()
-    for edge in edges:
-        where, values = _window("started_at", edge, tenant)
-        rows += connection.execute(
-            "SELECT model, 1, input, read, written, output, coalesce(cost, '0') FROM calls "
-            f"WHERE {where} AND input IS NOT NULL",
-            values,
-        ).fetchall()
-    covered = [span for span in (hours, *edges) if span[0] < span[1]]
-    return _summarise(
-        min((span[0] for span in covered), default=start),
-        max((span[1] for span in covered), default=end),
-        rows,
-    )
-
-
-def _summarise(start: int, end: int, rows: Iterable[tuple[Any, ...]]) -> CacheEffectiveness:
+def _summary(start: int, end: int, rows: Iterable[tuple[Any, ...]]) -> CacheEffectiveness:
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     costs: dict[str, Decimal] = defaultdict(Decimal)
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         for model, *counts, cost in rows:
             sums[model] = [total + count for total, count in zip(sums[model], counts, strict=True)]
             costs[model] += Decimal(cost)
@@ -180,23 +169,6 @@ def _summarise(start: int, end: int, rows: Iterable[tuple[Any, ...]]) -> CacheEf
         end=end,
         models=tuple(effectiveness(m, sums[m], costs[m]) for m in sorted(sums) if sums[m][0]),
         total=effectiveness(None, everything, dollars),
-    )
-
-
-def effectiveness(model: str | None, counts: Sequence[int], cost: Decimal) -> ModelEffectiveness:
-    """The one definition of hit rate and write share: over all prompt tokens, None when there were none."""
-    calls, uncached, read, written, output = counts
-    prompt = uncached + read + written
-    return ModelEffectiveness(
-        model=model,
-        call_count=calls,
-        uncached_tokens=uncached,
-        cached_tokens=read,
-        creation_tokens=written,
-        output_tokens=output,
-        cost=cost,
-        hit_rate=read / prompt if prompt else None,
-        cache_write_share=written / prompt if prompt else None,
     )
 
 

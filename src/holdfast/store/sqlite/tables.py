@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import fields
 
+from holdfast.errors import HoldfastError
 from holdfast.records import Usage
 
-from ..errors import HoldfastError
-from .rows import Break, Call, Edit, KnowledgeEntry, Lane, Session, ShownEntry
+from ..rows import Break, Call, Edit, KnowledgeEntry, Lane, Session, ShownEntry
+
+T = TypeVar("T")
 
 SESSION_COLUMNS = tuple(field.name for field in fields(Session))
 LANE_COLUMNS = tuple(field.name for field in fields(Lane))
@@ -77,9 +80,9 @@ def read_call(row: tuple[Any, ...]) -> Call:
     return Call(**dict(zip(_PLAIN, row, strict=False)), usage=read_usage(*row[size : size + len(_USAGE)]))
 
 
-def break_row(found: Break) -> list[Any]:
-    values = [getattr(found, name) for name in BREAK_COLUMNS]
-    values[BREAK_COLUMNS.index("dollars")] = str(found.dollars)
+def break_row(break_: Break) -> list[Any]:
+    values = [getattr(break_, name) for name in BREAK_COLUMNS]
+    values[BREAK_COLUMNS.index("dollars")] = str(break_.dollars)
     return values
 
 
@@ -88,5 +91,28 @@ def read_break(row: tuple[Any, ...]) -> Break:
     return Break(**{**values, "dollars": Decimal(values["dollars"])})
 
 
+def read_entry(row: Sequence[Any]) -> KnowledgeEntry:
+    """An entry from its `KNOWLEDGE_COLUMNS`."""
+    return KnowledgeEntry(**dict(zip(KNOWLEDGE_COLUMNS, row, strict=True)))
+
+
 def names(columns: tuple[str, ...]) -> str:
     return ", ".join(f'"{name}"' for name in columns)
+
+
+def upsert(table: str, columns: Sequence[str]) -> str:
+    """The statement that inserts a row with tenant and id, or replaces it."""
+    listed = ", ".join(f'"{name}"' for name in columns)
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in columns if name not in ("tenant", "id"))
+    marks = ", ".join("?" * len(columns))
+    return f"INSERT INTO {table} ({listed}) VALUES ({marks}) ON CONFLICT (tenant, id) DO UPDATE SET {updates}"
+
+
+def checked(value: T, kind: type[T]) -> T:
+    """The value, if it is what it claims to be; a wrong one is named now and not when it is read back."""
+    try:
+        msgspec.convert(msgspec.to_builtins(value, builtin_types=(bytes, Decimal)), kind)
+    except msgspec.ValidationError as error:
+        name = kind.__name__.lower()
+        raise HoldfastError(f"this {name} cannot be stored: {error}; correct the value and write it again") from error
+    return value

@@ -1,8 +1,8 @@
-"""The one writer thread: takes every write that is waiting, runs them in one transaction, then answers them.
+"""The one writer thread: takes every operation that is waiting, carries them out in one transaction, answers them.
 
-Knows no tables. A write is a function of the transaction; it fails alone unless the whole store is in trouble. Where
-nobody waits for an answer, writes gather for a few milliseconds: what is lost by a kill then is what nobody waited for.
-While they keep coming the thread looks for them by itself: to be woken costs the request that does it more.
+Knows no tables: `execute` does. An operation fails alone unless the whole store is in trouble. Where nobody waits for
+an answer, operations gather for a few milliseconds: what a kill loses then is what nobody waited for. While they keep
+coming the thread looks for them by itself: to be woken costs the request that does it more.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from ..errors import HoldfastError
-from .base import VersionConflictError
-from .bill_sums import BillSums
-from .blobs import BlobFiles
-from .bulk_insert import NewCalls, Pending
-from .change_counter import Turns
+from holdfast.errors import HoldfastError
+
+from ..blobs import BlobFiles
+from ..interface import VersionConflictError
+from ..operations import Operation
+from .bill_sums import SessionHourSums
+from .change_counter import ChangeCounter
 from .connections import OpenedFile
-from .event_insert import Appended
-from .migrations import check_ours
+from .deferred_rows import NewCalls, NewEvents, PendingCalls, Streams
 from .problems import concerns_whole_store, store_problem
-from .rollups import Sums
-from .write_future import Answer, give
-from .write_queue import Joint, Waiting, folded
+from .rollups import HourSums
+from .schema import check_ours
+from .write_queue import Waiting, WriteFuture, combined, resolve
 
 logger = logging.getLogger(__name__)
 
@@ -36,92 +36,92 @@ T = TypeVar("T")
 ROWS_PER_COMMIT = 40_000
 BACKLOG_ROWS = 200_000
 LINGER = 0.03
-"""Seconds that writes gather for, where nobody waits for one of them."""
+"""Seconds that operations gather for, where nobody waits for one of them."""
 MANY, LONGER = 32, 5
 """So many in that time, and they gather so many times as long: calls and ledgers are written once, not twice."""
 LOOKS = 30
-"""How often in a row it finds nothing before it sleeps until it is woken."""
+"""How often in a row the queue is found empty before the thread sleeps until it is woken."""
 GATHERED = 1_000
-"""Rows that are not waited with."""
-_UNFOLDED = 2_000  # writes that gather before those of one value are put together, where none is taken
+"""Rows that end the gathering."""
+_UNCOMBINED = 2_000  # operations that gather before those of one value are combined, where none is taken
 _PENDING = 5_000
 _STREAMS = 50_000  # remembered at once; sessions have no end
 
 
 class Transaction:
-    """What a write may touch. `later` holds work for a transaction of its own once this one is durable."""
+    """What an operation may touch."""
 
     def __init__(self, connection: sqlite3.Connection, blobs: BlobFiles, file: OpenedFile) -> None:
         self.connection = connection
         self.blobs = blobs
         self._file = file
-        self.later: list[Write[None]] = []
-        self.streams: dict[tuple[str, str], int] = {}
-        self.pending: Pending = {}
+        self.later: list[Operation[Any]] = []
+        """Operations for transactions of their own once this one is durable."""
+        self.streams: Streams = {}
+        self.pending: PendingCalls = {}
         self.together = False
-        """Whether the transaction is made again one by one if a write fails."""
+        """Whether the transaction is made again one by one if an operation fails."""
         self.calls = NewCalls()
-        self.sums = Sums()
-        self.bills = BillSums()
-        self.appended = Appended()
-        self.turns = Turns(file.path)
-        self._seen = -1
+        self.events = NewEvents()
+        self.hour_sums = HourSums()
+        self.session_sums = SessionHourSums()
+        self.changes = ChangeCounter(file.path)
+        self._version = -1
 
     def begin(self) -> None:
         self._file.check()
         self.connection.execute("BEGIN IMMEDIATE")
         # Moves when another process has committed: what we know of the tables may be wrong then.
-        seen = self.connection.execute("PRAGMA data_version").fetchone()[0]
-        self.turns.take(foreign=seen != self._seen)
-        if seen != self._seen:
+        version = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        self.changes.advance(foreign=version != self._version)
+        if version != self._version:
             check_ours(self.connection, self._file.path)
             self.streams.clear()
             self.pending.clear()
-            self._seen = seen
+            self._version = version
         if len(self.streams) > _STREAMS:
             self.streams.clear()
         if len(self.pending) > _PENDING:
             self.pending.clear()
         self.later = []
-        self.calls.clear()
-        self.sums.clear()
-        self.bills.clear()
-        self.appended.clear()
+        self._discard()
 
-    def pour(self) -> None:
-        """Write what was put off to be written at once."""
+    def insert_deferred(self) -> None:
+        """Insert what was put off."""
         self.calls.write(self.connection, self.pending)
-        self.appended.write(self.connection, self.streams, self.sums, together=self.together)
-        self.sums.write(self.connection)
-        self.bills.write(self.connection)
+        self.events.write(self.connection, self.streams, self.hour_sums, together=self.together)
+        self.hour_sums.write(self.connection)
+        self.session_sums.write(self.connection)
 
     def undo(self, statement: str) -> None:
         self.streams.clear()
         self.pending.clear()
-        self.calls.clear()
-        self.sums.clear()
-        self.bills.clear()
-        self.appended.clear()
+        self._discard()
         if self.connection.in_transaction:
             self.connection.execute(statement)
 
+    def _discard(self) -> None:
+        for deferred in (self.calls, self.events, self.hour_sums, self.session_sums):
+            deferred.clear()
 
-Write = Callable[[Transaction], T]
+
+Execute = Callable[[Transaction, Operation[Any]], Any]
 
 
 class Writer:
     """Group commit: while one transaction is being written the next ones gather."""
 
-    def __init__(self, connection: sqlite3.Connection, blobs: BlobFiles, file: OpenedFile) -> None:
+    def __init__(self, connection: sqlite3.Connection, blobs: BlobFiles, file: OpenedFile, execute: Execute) -> None:
         self.failed = 0
         self._file = file
         self._path = file.path
+        self._execute = execute
         self._transaction = Transaction(connection, blobs, file)
-        self.others = self._transaction.turns.others  # moves on when somebody else has written; None: not certain
+        self.others = self._transaction.changes.others
         self._backlog = BACKLOG_ROWS
         self._queue: deque[Waiting] = deque()
         self._queued_rows = 0
-        self._added = 0  # since those of one value were last put together
+        self._added = 0  # since those of one value were last combined
         self._hurried = False
         self._asleep = False
         self._looks = LOOKS
@@ -130,33 +130,23 @@ class Writer:
         self._trouble: Exception | None = None
         self._lock = threading.RLock()
         self._ready = threading.Condition(self._lock)
-        self._done = threading.Condition()  # what waits for an answer waits on this
+        self._done = threading.Condition()  # all futures wait on this
         self._thread = threading.Thread(target=self._run, name="holdfast-store", daemon=True)
         self._thread.start()
 
-    def submit(self, write: Write[T], *, rows: int = 1, apart: bool = False) -> Answer[T]:
-        """Queue a write and return at once. A full backlog fails the write rather than hold up the caller.
+    def submit(self, operation: Operation[T]) -> WriteFuture[T]:
+        """Queue an operation and return at once. A full backlog fails it rather than hold up the caller."""
+        future: WriteFuture[T] = WriteFuture(self._done, self.hurry)
+        self._enqueue(Waiting(operation, operation.rows, [future]))
+        return future
 
-        `apart` says that it touches no row of a joint write: one that is made later may still follow an earlier one.
-        """
-        answer: Answer[T] = Answer(self._done, self.hurry)
-        self._queue_up(Waiting(write, rows, [answer], None, apart))
-        return answer
+    def post(self, operation: Operation[Any]) -> None:
+        """The same for a caller who wants no answer."""
+        self._enqueue(Waiting(operation, operation.rows, []))
 
-    def join(self, write: Joint) -> Answer[Any]:
-        """Queue a write of a value, which is made in the place of the queued one of the same value if it can follow
-        that."""
-        answer: Answer[Any] = Answer(self._done, self.hurry)
-        self._queue_up(Waiting(write, 1, [answer], write))
-        return answer
-
-    def leave(self, write: Joint) -> None:
-        """The same for one who wants no answer."""
-        self._queue_up(Waiting(write, 1, [], write))
-
-    def answer(self) -> Answer[Any]:
-        """One for a part of a write."""
-        return Answer(self._done, self.hurry)
+    def future(self) -> WriteFuture[Any]:
+        """One for a part of an operation."""
+        return WriteFuture(self._done, self.hurry)
 
     def hurry(self) -> None:
         """Somebody waits: what is queued is written now."""
@@ -164,7 +154,7 @@ class Writer:
             self._hurried = True
             self._ready.notify()
 
-    def _queue_up(self, waiting: Waiting) -> None:
+    def _enqueue(self, waiting: Waiting) -> None:
         file = self._file
         if file.forks != file.born:
             file.check()
@@ -172,8 +162,8 @@ class Writer:
             if self._closed:
                 raise HoldfastError(f"the store {self._path} is closed; open it again to write to it")
             self._added += 1
-            if self._added > _UNFOLDED:  # the writer is behind: what it need not write any more must not pile up
-                self._queue = deque(folded(self._queue))
+            if self._added > _UNCOMBINED:  # the writer is behind: what it need not write any more must not pile up
+                self._queue = deque(combined(self._queue))
                 self._queued_rows, self._added = sum(each.rows for each in self._queue), 0
             rows = self._queued_rows + waiting.rows
             full = bool(self._queue) and rows > self._backlog
@@ -202,11 +192,11 @@ class Writer:
         try:
             while batch := self._take():
                 self._commit(batch)
-                for write in self._transaction.later:
-                    self._commit([Waiting(write, 1, [])])
+                for operation in self._transaction.later:
+                    self._commit([Waiting(operation, 1, [])])
         finally:
             self._transaction.connection.close()
-            self._transaction.turns.close()
+            self._transaction.changes.close()
 
     def _take(self) -> list[Waiting]:
         """Everything that waits, up to one commit's worth; empty only when closed and drained."""
@@ -225,7 +215,7 @@ class Writer:
             self._queued_rows -= rows
             self._added = len(self._queue)
             self._hurried = self._hurried and bool(self._queue)
-        return folded(batch)
+        return combined(batch)
 
     def _gather(self) -> None:
         """Until there is something to write, and those who wait for nothing have had time to add to it."""
@@ -246,7 +236,7 @@ class Writer:
         transaction = self._transaction
         try:
             transaction.begin()
-            if len(batch) == 1 or not self._together(batch):
+            if len(batch) == 1 or not self._attempt_all(batch):
                 for waiting in batch:
                     self._attempt(waiting)
             transaction.connection.execute("COMMIT")
@@ -274,15 +264,15 @@ class Writer:
             return HoldfastError(f"the store {self._path} is closed; open it again to write to it")
         return self._trouble
 
-    def _together(self, batch: Sequence[Waiting]) -> bool:
-        """All of them without savepoints, as they almost always succeed. If one fails, nothing has happened: they are
-        made again one by one."""
+    def _attempt_all(self, batch: Sequence[Waiting]) -> bool:
+        """Carry out all of them without savepoints, as they almost always succeed. If one fails, nothing has happened:
+        they are carried out again one by one."""
         transaction = self._transaction
         transaction.together = True
         try:
             for waiting in batch:
-                waiting.result = waiting.write(transaction)
-            transaction.pour()
+                waiting.result = self._execute(transaction, waiting.operation)
+            transaction.insert_deferred()
         except sqlite3.IntegrityError:
             logger.debug("a row is there already; the writes are made one by one", exc_info=True)
         except sqlite3.Error as error:
@@ -299,13 +289,13 @@ class Writer:
         return False
 
     def _attempt(self, waiting: Waiting) -> None:
-        """Run one write inside a savepoint, so that its failure leaves the others of the batch alone."""
+        """Carry out one operation inside a savepoint, so that its failure leaves the others of the batch alone."""
         connection = self._transaction.connection
         connection.execute("SAVEPOINT one")
         later = len(self._transaction.later)
         try:
-            waiting.result = waiting.write(self._transaction)
-            self._transaction.pour()
+            waiting.result = self._execute(self._transaction, waiting.operation)
+            self._transaction.insert_deferred()
         except sqlite3.Error as error:
             if concerns_whole_store(error) or not connection.in_transaction:
                 raise
@@ -332,19 +322,18 @@ class Writer:
         )
 
     def _answer(self, batch: Sequence[Waiting]) -> None:
-        made: list[tuple[Answer[Any], Any]] = []
+        made: list[tuple[WriteFuture[Any], Any]] = []
         for waiting in batch:
+            futures = waiting.futures
             if waiting.error is None:
-                answers, result = waiting.answers, waiting.result
-                if waiting.joint is None or result is None:
-                    result = [result] * len(answers)
-                made += zip(answers, result, strict=True)
+                if futures:
+                    made += zip(futures, waiting.operation.results(waiting.result, len(futures)), strict=True)
                 continue
             with self._ready:
-                self.failed += max(1, len(waiting.answers))
+                self.failed += max(1, len(futures))
             # Who writes over a version is told that there is another by now, and decides again.
             if waiting.error is not self._trouble and not isinstance(waiting.error, VersionConflictError):
                 logger.warning("store write failed: %s", waiting.error)
-            for answer in waiting.answers:
-                answer.set_exception(waiting.error)
-        give(self._done, made)
+            for future in futures:
+                future.set_exception(waiting.error)
+        resolve(self._done, made)

@@ -1,13 +1,19 @@
-"""Giving room back to the disk: pages that nothing stands on any more."""
+"""Giving room back to the disk, pages that nothing stands on any more; and a store that nobody else has open, for what
+must not happen under a program that remembers what was there before."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast.errors import HoldfastError
+
+from ..operations import Operation
 from .connections import connect
-from .problems import store_problem
+from .problems import primary_code, store_problem
+from .schema import migrate
 from .writer import Transaction
 
 INCREMENTAL = 2
@@ -17,14 +23,22 @@ SMALL = 64_000_000
 """Bytes of a store that is written anew beside the requests: that takes less than a second, in which writes wait."""
 
 
+_ALONE_BUSY_S = 1.0
+
+
 def prepare(connection: sqlite3.Connection) -> None:
     """A new file is made so that pages can be given back one by one. One that has pages is left as it is."""
     if not connection.execute("PRAGMA page_count").fetchone()[0]:
         connection.execute(f"PRAGMA auto_vacuum = {INCREMENTAL}")
 
 
-def free_step(transaction: Transaction) -> int:
-    """Give back some pages; how many there were to give."""
+class FreePages(Operation[int], frozen=True):
+    """Gives back some pages; gives how many there were to give."""
+
+    independent = False
+
+
+def free_pages(transaction: Transaction, _: FreePages) -> int:
     connection = transaction.connection
     if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != INCREMENTAL:
         return 0
@@ -69,3 +83,37 @@ def shrink(path: Path, *, busy_timeout: float) -> None:
             connection.close()
     except sqlite3.Error as error:
         raise store_problem(path, error) from error
+
+
+class StoreInUseError(HoldfastError):
+    """Another process has the store open."""
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[sqlite3.Connection]:
+    """The store with nobody beside, and nobody let in meanwhile. Its log is written into it first: there is no file
+    beside it then. StoreInUseError where another process has it open."""
+    try:
+        connection = connect(path, busy_timeout=_ALONE_BUSY_S, create=False)
+        try:
+            migrate(connection, path)
+            # SQLite changes this only where no other connection is open, and holds the lock afterwards.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            mode = connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
+            if mode != "delete":
+                raise _in_use(path)
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("COMMIT")
+            yield connection
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        if primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise _in_use(path) from error
+        raise store_problem(path, error) from error
+
+
+def _in_use(path: Path) -> StoreInUseError:
+    return StoreInUseError(
+        f"the store {path} is in use; end `holdfast serve`, chats and programs that use it, then try again"
+    )

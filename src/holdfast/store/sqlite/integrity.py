@@ -1,4 +1,7 @@
-"""A whole store, page by page and file by file: what is damaged, and what is left over."""
+"""Whether a store is whole: page by page and file by file; and, of one that is open, whether it is still there.
+
+Both look as a stranger would: with a fresh connection, whose pages come from the file and not from memory.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,24 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 
+from ..blobs import BlobFiles, digest_of
 from .bill_sums import SUM_OF_CALLS
-from .blobs import BlobFiles, digest_of
 from .connections import connect
-from .migrations import check_ours, schema_version
 from .problems import store_problem
-from .schema import VERSIONS
+from .schema import VERSIONS, check_ours, schema_version
 
 MOST = 100
 """Problems that are named of one kind."""
 
+SEEN = "seen"
+"""The mark that is written to see whether it can be read back."""
+
+_BUSY_S = 2.0
+
 Progress = Callable[[str], None]
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class CheckResult(Struct, frozen=True, kw_only=True):
     """`damage` needs a backup; `leftovers` are files that no row names, which `holdfast store prune` removes."""
 
     path: str
@@ -36,7 +43,7 @@ class Checked(Struct, frozen=True, kw_only=True):
     leftovers: tuple[str, ...]
 
 
-def check(path: Path, blobs: BlobFiles, progress: Progress = lambda _what: None) -> Checked:
+def check(path: Path, blobs: BlobFiles, progress: Progress = lambda _what: None) -> CheckResult:
     """Everything that can be known of a store without changing it."""
     damage: list[str] = []
     leftovers: list[str] = []
@@ -62,7 +69,7 @@ def check(path: Path, blobs: BlobFiles, progress: Progress = lambda _what: None)
         damage.append(str(store_problem(path, error)))
     except HoldfastError as error:
         damage.append(str(error))
-    return Checked(
+    return CheckResult(
         path=str(path),
         size=path.stat().st_size,
         schema=version,
@@ -75,8 +82,8 @@ def check(path: Path, blobs: BlobFiles, progress: Progress = lambda _what: None)
 
 
 def _pages(connection: sqlite3.Connection) -> list[str]:
-    said = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST})")]
-    return [] if said == ["ok"] else said
+    lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST})")]
+    return [] if lines == ["ok"] else lines
 
 
 def _sums(connection: sqlite3.Connection) -> list[str]:
@@ -115,3 +122,40 @@ def _files(
     owned = {(blobs.tenant_directory(tenant), digest) for tenant, digest in rows}
     leftovers += [str(file) for folder, name, file in blobs.stored() if (folder, name) not in owned][:MOST]
     return len(rows)
+
+
+def check_open(path: Path, blobs: BlobFiles, seen: int, *, whole: bool) -> None:
+    """Raise where something is wrong. `seen` is the mark that was just written; `whole` reads every page."""
+    try:
+        connection = connect(path, busy_timeout=_BUSY_S, create=False)
+        try:
+            connection.execute("PRAGMA query_only = ON")
+            _read_back(connection, path, blobs, seen)
+            if whole and (damage := _first_damage(connection)) is not None:
+                raise HoldfastError(f"the store {path} is damaged ({damage}); restore a backup")
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise store_problem(path, error) from error
+
+
+def _first_damage(connection: sqlite3.Connection) -> str | None:
+    line = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return None if line == "ok" else line.strip().splitlines()[-1]
+
+
+def _read_back(connection: sqlite3.Connection, path: Path, blobs: BlobFiles, seen: int) -> None:
+    """What was written, and something of every table."""
+    row = connection.execute("SELECT at FROM marks WHERE name = ?", (SEEN,)).fetchone()
+    if row is None or row[0] < seen:
+        raise HoldfastError(
+            f"the store {path} does not hold what was written to it: its -wal file was moved or deleted while it was "
+            "open; restart the gateway"
+        )
+    tables = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'knowledge_fts%'"
+    ).fetchall()
+    for (name,) in tables:
+        connection.execute(f'SELECT * FROM "{name}" LIMIT 1').fetchone()
+    if not blobs.root.is_dir() and connection.execute("SELECT 1 FROM blobs LIMIT 1").fetchone() is not None:
+        raise HoldfastError(f"the blobs of the store {path} are gone: put {blobs.root} back, or restore a backup")

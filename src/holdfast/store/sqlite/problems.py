@@ -1,12 +1,11 @@
-"""What SQLite and the file system say when something is wrong, as one sentence a user can act on."""
+"""What SQLite says when something is wrong, as one sentence a user can act on."""
 
 from __future__ import annotations
 
-import errno
 import sqlite3
 from pathlib import Path
 
-from ..errors import HoldfastError
+from holdfast.errors import HoldfastError
 
 _ELSEWHERE = "set store.url to another file"
 
@@ -44,10 +43,3 @@ def store_problem(path: Path, error: sqlite3.Error) -> HoldfastError:
     if sentence is None:
         sentence = f"refused a statement ({error}); report this as a fault of Holdfast"
     return HoldfastError(f"the store {path} {sentence}")
-
-
-def file_problem(path: Path, error: OSError) -> HoldfastError:
-    if error.errno == errno.ENOSPC:
-        return HoldfastError(f"{path} cannot be written because the disk is full; free some space")
-    reason = error.strerror or type(error).__name__
-    return HoldfastError(f"{path} cannot be used ({reason}); make it writable or {_ELSEWHERE}")

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 _NUMBER = struct.Struct("<Q")
 
 
-class Turns:
+class ChangeCounter:
     """The number, and how far our own process accounts for it. Without a place for it nothing is ever certain."""
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,7 @@ class Turns:
             return None
         return others
 
-    def take(self, *, foreign: bool) -> None:
+    def advance(self, *, foreign: bool) -> None:
         """Called under the write lock: everything before is visible. `foreign` if SQLite saw others commit."""
         if self._memory is None:
             return

@@ -8,11 +8,12 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import HoldfastError
-from .blobs import BlobFiles
-from .connections import PRIVATE_FILE, connect, make_private_directory
-from .integrity import Checked, check
-from .problems import file_problem, store_problem
+from holdfast.errors import HoldfastError
+
+from ..blobs import PRIVATE_FILE, BlobFiles, blobs_of, file_problem, make_private_directory
+from .connections import connect
+from .integrity import CheckResult, check
+from .problems import store_problem
 
 _PAGES = 2_000
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -23,7 +24,7 @@ Progress = Callable[[str, int, int], None]
 
 def back_up(
     path: Path, target: Path, *, force: bool = False, progress: Progress = lambda _what, _done, _all: None
-) -> Checked:
+) -> CheckResult:
     """Copy the store to `target`, and its blobs beside it. What stands there is replaced only with `force`, and only by
     a copy that was found to be whole."""
     target = target.expanduser().resolve()
@@ -41,9 +42,9 @@ def back_up(
         os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
         _copy_database(path, partial, progress)
         _copy_blobs(partial, blobs, beside, progress)
-        found = check(partial, beside)
-        if found.damage:
-            raise HoldfastError(f"the backup is not whole ({found.damage[0]}); nothing was replaced")
+        result = check(partial, beside)
+        if result.damage:
+            raise HoldfastError(f"the backup is not whole ({result.damage[0]}); nothing was replaced")
         _replace(beside.root, copied.root)
         for end in ("-wal", "-shm", "-turn"):  # of what was there before
             target.with_name(target.name + end).unlink(missing_ok=True)
@@ -56,12 +57,7 @@ def back_up(
     finally:
         partial.unlink(missing_ok=True)
         shutil.rmtree(beside.root, ignore_errors=True)
-    return found
-
-
-def blobs_of(path: Path) -> BlobFiles:
-    """The blobs of the store in this file."""
-    return BlobFiles(path.with_name(path.name + ".blobs"))
+    return result
 
 
 def _copy_database(path: Path, target: Path, progress: Progress) -> None:

@@ -14,24 +14,17 @@ import sqlite3
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
-from decimal import Context, Decimal, localcontext
-from typing import Any, cast
+from decimal import Decimal, localcontext
+from typing import Any
 
-import msgspec
-from msgspec import Struct
-
-from .rollups import HOUR
-from .rows import BillExtent, BillPart, BillQuestion, BillSumsFound, Call, GoneHour, UnansweredCall
+from ..interface import Store
+from ..rows import BillExtent, BillPart, BillQuestion, BillSums, Call, GoneHour, UnansweredCall
+from ..sums import DAY, EXACT, HOUR, SIZES, is_estimated, read_verdict
+from .connections import Questions, conditions, has_table
 from .tables import CALL_COLUMNS, names, read_call
-
-DAY = 24 * HOUR
-
-SIZES = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
-"""Prompt sizes beyond which some model has another price. The sums of larger and smaller prompts are kept apart."""
 
 NO_CLIENT = ""
 
-_EXACT = Context(prec=60)
 _ZERO = Decimal(0)
 _prompt = "(input + read + written)"
 _size = " ".join(f"WHEN {_prompt} > {size} THEN {size}" for size in reversed(SIZES))
@@ -54,66 +47,8 @@ Hour = tuple[str, str, int]
 """Tenant, session, hour."""
 
 
-class Judged(Struct, frozen=True):
-    """What a verdict says, as far as it was stored; `estimated`: a part of the usage is an estimate. `possible` is the
-    most that may have been billed for a call that was given up before its answer began. `repairs` is what repairs would
-    have saved, `exact` if moving unambiguous values is enough for that."""
-
-    explained: bool | None = None
-    saved: Decimal | None = None
-    estimated: bool = False
-    possible: Decimal | None = None
-    repairs: Decimal | None = None
-    exact: bool = False
-
-
-_NOT_JUDGED = Judged()
-_judged = msgspec.json.Decoder(Judged, strict=False)
-
-
-def judged(verdict: bytes | None) -> Judged:
-    """What a call's verdict says; nothing where another version wrote it in another form."""
-    if not verdict:
-        return _NOT_JUDGED
-    try:
-        return _judged.decode(verdict)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _NOT_JUDGED
-
-
-def is_estimated(verdict: bytes | None) -> bool:
-    """Whether a part of a call's usage is an estimate: its answer was cut, or still comes."""
-    return verdict is not None and b'"estimated":true' in verdict
-
-
-def add_functions(connection: sqlite3.Connection) -> None:
-    """What `SUM_OF_CALLS` uses."""
-    connection.create_function("saved_of", 1, _saved_of, deterministic=True)
-    connection.create_function("is_estimated", 1, is_estimated, deterministic=True)
-    connection.create_aggregate("decimal_sum", 1, cast(Any, _DecimalSum))
-
-
-def _saved_of(verdict: bytes | None) -> str | None:
-    saved = judged(verdict).saved
-    return None if saved is None else str(saved)
-
-
-class _DecimalSum:
-    """An aggregate: the exact sum of decimals that are text, None where there is none."""
-
-    def __init__(self) -> None:
-        self._sum: Decimal | None = None
-
-    def step(self, text: str | None) -> None:
-        if text is not None:
-            self._sum = Decimal(text) if self._sum is None else _EXACT.add(self._sum, Decimal(text))
-
-    def finalize(self) -> str | None:
-        return None if self._sum is None else str(self._sum)
-
-
-class BillSums:
-    """What the writes of one transaction add to the sums: written once for all of them, before it is committed."""
+class SessionHourSums:
+    """What the operations of one transaction add to the sums: written once, before it is committed."""
 
     def __init__(self) -> None:
         self._added: dict[Key, list[Call]] = defaultdict(list)
@@ -167,7 +102,7 @@ def _add(connection: sqlite3.Connection, key: Key, calls: list[Call]) -> None:
         estimated += is_estimated(call.verdict)
         if usage.cost is not None:
             costs.append(usage.cost)
-        if (saved := judged(call.verdict).saved) is not None:
+        if (saved := read_verdict(call.verdict).saved) is not None:
             savings.append(saved)
     connection.execute(
         f"INSERT INTO bill_hours VALUES ({', '.join('?' * 16)}) ON CONFLICT DO UPDATE SET "
@@ -181,42 +116,62 @@ def _add(connection: sqlite3.Connection, key: Key, calls: list[Call]) -> None:
 def _text(values: list[Decimal]) -> str | None:
     if not values:
         return None
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         return str(sum(values, _ZERO))
 
 
-def extent(connection: sqlite3.Connection) -> BillExtent | None:
-    """The hours that have sums, and their models. None for a store that an older version wrote and that was opened to
-    be read: it has no such sums."""
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'bill_hours'").fetchone() is None:
-        return None
-    first, last = connection.execute("SELECT min(hour), max(hour) FROM call_hours").fetchone()
-    if first is None:
-        return BillExtent(0, 0, ())
-    models = connection.execute("SELECT DISTINCT model FROM call_hours").fetchall()
-    return BillExtent(first, last + HOUR, tuple(model for (model,) in models))
+class BillQuestions(Questions, Store):
+    def bill_extent(self) -> BillExtent | None:
+        with self._readers.snapshot() as connection:
+            if not has_table(connection, "bill_hours"):
+                return None
+            first, last = connection.execute("SELECT min(hour), max(hour) FROM call_hours").fetchone()
+            if first is None:
+                return BillExtent(0, 0, ())
+            models = connection.execute("SELECT DISTINCT model FROM call_hours").fetchall()
+        return BillExtent(first, last + HOUR, tuple(model for (model,) in models))
 
+    def bill_sums(self, question: BillQuestion) -> BillSums:
+        with self._readers.snapshot() as connection:
+            parts: list[BillPart] = []
+            for start, end, offset in question.stretches:
+                parts += _parts(connection, question, start, end, offset)
+            return BillSums(
+                parts,
+                _unanswered(connection, question),
+                _pending(connection, question),
+                _gone(connection, question),
+                _callers(connection, question),
+            )
 
-def found(connection: sqlite3.Connection, asked: BillQuestion) -> BillSumsFound:
-    """Everything of one state of the store: what is counted here is counted nowhere else."""
-    parts: list[BillPart] = []
-    for start, end, offset in asked.stretches:
-        parts += _parts(connection, asked, start, end, offset)
-    return BillSumsFound(
-        parts,
-        _unanswered(connection, asked),
-        _pending(connection, asked),
-        _gone(connection, asked),
-        _callers(connection, asked),
-    )
+    def repair_savings(
+        self,
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> tuple[Decimal, Decimal, Decimal]:
+        where, values = conditions({"tenant": tenant, "session": session}, "started_at", start, end)
+        # The condition is that of the index `calls_repairable`, without which an older store is read through.
+        sql = f"""SELECT verdict, cost FROM calls WHERE instr(verdict, '"repairs":') > 0 AND {where}"""
+        saves = exact = cost = _ZERO
+        with self._readers.snapshot() as connection:
+            for data, paid in connection.execute(sql, values):
+                verdict = read_verdict(data)
+                if verdict.repairs is not None and paid is not None:
+                    saves += verdict.repairs
+                    exact += verdict.repairs if verdict.exact else 0
+                    cost += Decimal(paid)
+        return saves, exact, cost
 
 
 def _parts(
-    connection: sqlite3.Connection, asked: BillQuestion, start: int, end: int, offset: int
+    connection: sqlite3.Connection, question: BillQuestion, start: int, end: int, offset: int
 ) -> Iterator[BillPart]:
     named = "CASE WHEN model IN (SELECT value FROM json_each(:{0})) THEN {1} END"
-    size = f"coalesce({named.format('sized', 'size')}, 0)" if asked.sized else "0"
-    of_hour = named.format("hourly", "hour") if asked.hourly else "NULL"
+    size = f"coalesce({named.format('sized', 'size')}, 0)" if question.sized else "0"
+    of_hour = named.format("hourly", "hour") if question.hourly else "NULL"
     rows = connection.execute(
         f"SELECT tenant, session, model, client, kind, {size}, priced, (hour + :offset) / :day, {of_hour}, min(hour), "
         "sum(calls), sum(input), sum(read), sum(written), sum(output), group_concat(cost, ' '), "
@@ -227,14 +182,14 @@ def _parts(
             "offset": offset,
             "day": DAY,
             "hour": HOUR,
-            "hourly": json.dumps(asked.hourly),
-            "sized": json.dumps(asked.sized),
+            "hourly": json.dumps(question.hourly),
+            "sized": json.dumps(question.sized),
             "start": start,
             "end": end,
-            "tenant": asked.tenant,
+            "tenant": question.tenant,
         },
     )
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         for tenant, session, model, client, kind, size_, priced, day, _, hour, *sums in rows:
             *counts, cost, saved, estimated = sums
             whose = None if client == NO_CLIENT else client[1:]
@@ -246,24 +201,24 @@ def _sum(texts: str | None) -> Decimal | None:
     return None if texts is None else sum(map(Decimal, texts.split()), _ZERO)
 
 
-def _window(asked: BillQuestion, column: str) -> tuple[str, list[Any]]:
-    terms = [("tenant = ?", asked.tenant), (f"{column} >= ?", asked.start), (f"{column} < ?", asked.end)]
+def _window(question: BillQuestion, column: str) -> tuple[str, list[Any]]:
+    terms = [("tenant = ?", question.tenant), (f"{column} >= ?", question.start), (f"{column} < ?", question.end)]
     given = [(term, value) for term, value in terms if value is not None]
     return " AND ".join(term for term, _ in given) or "1", [value for _, value in given]
 
 
-def _unanswered(connection: sqlite3.Connection, asked: BillQuestion) -> list[UnansweredCall]:
-    where, values = _window(asked, "started_at")
+def _unanswered(connection: sqlite3.Connection, question: BillQuestion) -> list[UnansweredCall]:
+    where, values = _window(question, "started_at")
     rows = connection.execute(
         "SELECT tenant, session, model, client, kind, started_at, verdict FROM calls INDEXED BY calls_unanswered "
         f"WHERE input IS NULL AND {where}",
         values,
     )
-    return [UnansweredCall._make((*row, judged(verdict).possible)) for *row, verdict in rows]
+    return [UnansweredCall._make((*row, read_verdict(verdict).possible)) for *row, verdict in rows]
 
 
-def _pending(connection: sqlite3.Connection, asked: BillQuestion) -> list[Call]:
-    where, values = _window(asked, "started_at")
+def _pending(connection: sqlite3.Connection, question: BillQuestion) -> list[Call]:
+    where, values = _window(question, "started_at")
     rows = connection.execute(
         f"SELECT {names(CALL_COLUMNS)} FROM calls INDEXED BY calls_pending "
         f"WHERE status = 'pending' AND input IS NOT NULL AND {where}",
@@ -272,11 +227,11 @@ def _pending(connection: sqlite3.Connection, asked: BillQuestion) -> list[Call]:
     return [read_call(row) for row in rows]
 
 
-def _gone(connection: sqlite3.Connection, asked: BillQuestion) -> list[GoneHour]:
+def _gone(connection: sqlite3.Connection, question: BillQuestion) -> list[GoneHour]:
     """The whole hours of the window that count more calls than are stored."""
     window = "hour >= ? AND hour <= ? AND (? IS NULL OR tenant = ?)"
-    end = 2**62 if asked.end is None else asked.end
-    values = [asked.start or 0, end - HOUR, asked.tenant, asked.tenant]
+    end = 2**62 if question.end is None else question.end
+    values = [question.start or 0, end - HOUR, question.tenant, question.tenant]
     counted, stored = (
         connection.execute(f"SELECT total(calls) FROM {table} WHERE {window}", values).fetchone()[0]
         for table in ("call_hours", "bill_hours")
@@ -293,14 +248,14 @@ def _gone(connection: sqlite3.Connection, asked: BillQuestion) -> list[GoneHour]
         f"WHERE {window} AND all_.calls > coalesce(kept.calls, 0) ORDER BY hour, tenant, model",
         [*values, *values],
     )
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         return [GoneHour._make((*gone, Decimal(cost) - (_sum(kept) or _ZERO))) for *gone, cost, kept in rows]
 
 
-def _callers(connection: sqlite3.Connection, asked: BillQuestion) -> dict[tuple[str, str], tuple[str | None, str]]:
+def _callers(connection: sqlite3.Connection, question: BillQuestion) -> dict[tuple[str, str], tuple[str | None, str]]:
     """Client and kind of the calls of the window that have breaks in it, by tenant and id."""
-    broken, values = _window(asked, "at")
-    called, more = _window(asked, "started_at")
+    broken, values = _window(question, "at")
+    called, more = _window(question, "started_at")
     rows = connection.execute(
         f"SELECT calls.tenant, calls.id, client, kind FROM (SELECT DISTINCT tenant, call FROM breaks WHERE {broken}) "
         "AS broken CROSS JOIN calls ON calls.tenant = broken.tenant AND calls.id = broken.call WHERE "

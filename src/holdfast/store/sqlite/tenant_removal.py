@@ -6,10 +6,10 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from .blobs import BlobFiles
+from ..blobs import BlobFiles, file_problem
 from .connections import connect
-from .problems import file_problem, store_problem
-from .words import indexed
+from .problems import store_problem
+from .text_search import indexed
 
 
 def tenants(path: Path) -> list[str]:

@@ -1,0 +1,257 @@
+"""What can be written, as data: one frozen record for each kind of write, with its arguments.
+
+A store carries them out in the order they were given, several in one transaction. Of those of one value that wait
+together only the last need be made: `combine` makes one operation of two, without looking into the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from holdfast.records.events import Envelope, encode_payload
+
+from .rows import (
+    Blob,
+    Break,
+    Call,
+    CallDraft,
+    Edit,
+    EventRow,
+    KnowledgeEntry,
+    KnowledgeVector,
+    Lane,
+    Owner,
+    Pin,
+    Session,
+)
+
+T = TypeVar("T")
+
+OnConflict = Literal["refuse", "keep", "replace"]
+"""What a write of a version does where another one is stored: it fails with VersionConflictError; what is stored stays,
+under a version that nobody expects; what is stored is replaced."""
+
+
+class Operation(Struct, Generic[T], frozen=True):
+    """One write; `T` is what its future gives."""
+
+    independent: ClassVar[bool] = True
+    """Whether it touches no row that an operation with a key writes: those may be combined across it."""
+
+    @property
+    def rows(self) -> int:
+        """About how many rows it writes."""
+        return 1
+
+    @property
+    def key(self) -> tuple[str, ...] | None:
+        """The name of the one value that it writes; None where it cannot be combined with others."""
+        return None
+
+    def combine(self, earlier: Any) -> Operation[T] | None:
+        """One operation in the place of `earlier`, of the same key, and this one; None if they have to stay two."""
+        return None
+
+    def results(self, result: Any, count: int) -> list[Any]:
+        """What each of the `count` operations that this one stands for gives."""
+        return [result] * count
+
+
+class Commit(Operation[None], frozen=True):
+    """Nothing; done when everything before is durable."""
+
+
+class PutSession(Operation[None], frozen=True):
+    session: Session
+
+
+class PutAccount(Operation[None], frozen=True):
+    name: str
+    tenant: str
+    at: int
+
+
+class PutLane(Operation[None], frozen=True):
+    lane: Lane
+
+
+class EndLane(Operation[None], frozen=True):
+    independent = False
+
+    tenant: str
+    lane: str
+    at: int
+
+
+class DeleteSession(Operation[None], frozen=True):
+    independent = False
+
+    tenant: str
+    session: str
+
+
+class PutVersion(Operation[int], frozen=True, gc=False):
+    """Takes a value from version `expected` (0: there is none) to the next, or as many on as operations it stands
+    for."""
+
+    tenant: str
+    name: str
+    data: bytes
+    expected: int
+    on_conflict: OnConflict = "refuse"
+    count: int = 1
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return type(self).__name__, self.tenant, self.name
+
+    def combine(self, earlier: Any) -> PutVersion | None:
+        if self.on_conflict != earlier.on_conflict or self.expected != earlier.expected + earlier.count:
+            return None
+        count = earlier.count + self.count
+        return type(self)(self.tenant, self.name, self.data, earlier.expected, self.on_conflict, count)
+
+    def results(self, result: int, count: int) -> list[int]:
+        if result == self.expected + count:
+            return [*range(self.expected + 1, result + 1)]
+        return [result] * count  # somebody else wrote in between: everybody gets the version that is there now
+
+
+class PutLedger(PutVersion, frozen=True, gc=False):
+    """The ledger of the lane `name`."""
+
+
+class PutPool(PutVersion, frozen=True, gc=False):
+    """The pool of the model `name`."""
+
+
+class PutInjection(PutVersion, frozen=True, gc=False):
+    """What was injected into the lane `name`."""
+
+
+class PutEdit(Operation[Edit], frozen=True):
+    tenant: str
+    lane: str
+    block: str
+    replacement: bytes
+    at: int
+    data: bytes | None = None
+
+
+class PutBlob(Operation[Blob], frozen=True):
+    tenant: str
+    owner: Owner
+    data: bytes
+    at: int
+
+
+class PutCall(Operation[None], frozen=True, gc=False):
+    """Inserts a call with its events, or replaces it as a whole. `first` says that nothing of it was written before:
+    that saves a look, and may be wrong."""
+
+    call: Call | CallDraft
+    events: tuple[EventRow, ...] = ()
+    first: bool = False
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return "PutCall", self.call.tenant, self.call.id
+
+    def combine(self, earlier: Any) -> PutCall:
+        return PutCall(self.call, earlier.events + self.events, earlier.first)
+
+
+class EndCalls(Operation[int], frozen=True):
+    """Replaces calls, each only if it is still pending and its answer has not begun since: gives how many."""
+
+    independent = False
+
+    calls: tuple[Call, ...]
+
+    @property
+    def rows(self) -> int:
+        return len(self.calls)
+
+
+class PutBreak(Operation[None], frozen=True):
+    break_: Break
+
+
+class AppendEvents(Operation[int], frozen=True):
+    tenant: str
+    events: tuple[EventRow, ...]
+
+    @property
+    def rows(self) -> int:
+        return len(self.events)
+
+
+class PutMark(Operation[None], frozen=True):
+    name: str
+    at: int
+
+
+class PutKnowledge(Operation[KnowledgeEntry], frozen=True):
+    entry: KnowledgeEntry
+    expected: int
+    operation: str
+    by: str
+
+
+class EraseKnowledge(Operation[bool], frozen=True):
+    tenant: str
+    id: str
+
+
+class PutVectors(Operation[int], frozen=True):
+    tenant: str
+    model: str
+    vectors: tuple[KnowledgeVector, ...]
+
+    @property
+    def rows(self) -> int:
+        return len(self.vectors)
+
+
+class PutPin(Operation[Pin], frozen=True):
+    pin: Pin
+
+
+class PutShown(Operation[int], frozen=True):
+    """Entries by id, each with the hash of what was said of it."""
+
+    tenant: str
+    entries: tuple[tuple[str, str], ...]
+    at: int
+    session: str
+    lane: str
+    place: str
+    why: str
+
+    @property
+    def rows(self) -> int:
+        return len(self.entries)
+
+
+def event_rows(envelopes: Iterable[Envelope], *, encode: bool = True) -> tuple[EventRow, ...]:
+    """Events ready to be stored; their payloads are encoded now, where somebody can be told what is wrong with them, or
+    when they are written."""
+    return tuple(
+        [
+            (
+                event.session,
+                event.id,
+                event.at,
+                event.turn,
+                event.parent,
+                event.payload.type,
+                event.actor,
+                event.sensitivity,
+                encode_payload(event.payload) if encode else event.payload,
+            )
+            for event in envelopes
+        ]
+    )
