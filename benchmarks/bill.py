@@ -23,8 +23,7 @@ from benchmarks import Result
 from holdfast.facts import price
 from holdfast.records.events import Ulids
 from holdfast.records.token_usage import usage
-from holdfast.store import Break, Call, Lane, Session, SqliteStore, open_store
-from holdfast.store.rollups import HOUR
+from holdfast.store import HOUR, Break, Call, Lane, Session, SqliteStore, open_store
 
 START = 1_780_000_000_000_000 // HOUR * HOUR
 CALLS = 200_000

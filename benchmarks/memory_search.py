@@ -17,7 +17,8 @@ from random import Random
 
 from benchmarks import Result
 from holdfast.memory.knowledge import Knowledge
-from holdfast.store import KnowledgeEntry, KnowledgeFilter, SqliteStore, open_store, text_search
+from holdfast.store import KnowledgeEntry, KnowledgeFilter, SqliteStore, open_store
+from holdfast.store.sqlite import text_search
 
 SIZES = ((10_000, 5.0), (100_000, 60.0))
 """Entries, and how many milliseconds half of the questions may take."""

@@ -26,9 +26,8 @@ from holdfast.records.events.calls import CacheVerdict, LlmCallCompleted
 from holdfast.records.events.sessions import TurnStarted
 from holdfast.records.events.tools import ToolCalled
 from holdfast.records.token_usage import Usage
-from holdfast.store import Call, SqliteStore, open_store
-from holdfast.store.connections import connect, use_wal
-from holdfast.store.rollups import HOUR
+from holdfast.store import HOUR, Call, SqliteStore, open_store
+from holdfast.store.sqlite.connections import connect, use_wal
 
 T = TypeVar("T")
 

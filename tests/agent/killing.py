@@ -33,7 +33,7 @@ from holdfast.records import usage
 from holdfast.records.events.agent import TaskUpdated
 from holdfast.records.events.sessions import ProcessStarted
 from holdfast.store import Store
-from holdfast.store.writer import Writer
+from holdfast.store.sqlite.writer import Writer
 from holdfast.tools import Tool, ToolContext, ToolOutput
 from tests.agent.compacting import summarizer
 from tests.agent.driving import MODEL, START, Bench, calls, settings, sound

@@ -159,7 +159,7 @@ def test_an_answer_that_is_stopped_keeps_what_was_seen_of_it(tmp_path: Path) -> 
             assert seen.startswith(turn.text.rstrip()) or turn.text.startswith(seen.rstrip())
             sound(session)
             bench.store.flush()
-            (cut,) = bench.store.calls(status="abandoned")
+            (cut,) = bench.store.calls_by_status("abandoned")
             billed = bench.simulator.journal.records()[-1].usage
             assert cut.usage is not None
             assert billed is not None

@@ -29,7 +29,7 @@ from holdfast.gateway.server import running
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
 from holdfast.store import Call, open_store
-from holdfast.store.schema import VERSIONS
+from holdfast.store.sqlite.schema import VERSIONS
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from holdfast.store import (
     open_existing,
     open_store,
 )
-from holdfast.store.backup import back_up
+from holdfast.store.sqlite.backup import back_up
 from holdfast.tools.offload import directory_of
 from tests.gateway.gate import eventually, gated
 from tests.simulator.served import ANTHROPIC, Client

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
@@ -16,7 +20,7 @@ from holdfast.records import Usage
 from holdfast.records.events import Bus
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.provider import Exchange
-from holdfast.store import SqliteStore, open_store
+from holdfast.store import Operation, SqliteStore, Store, open_store
 from holdfast.wire import DIALECTS, Body
 from tests.properties.sessions import PATHS, RENDER, Talk
 
@@ -133,3 +137,12 @@ class Driver:
         self.wait(1)
         verdict = self.finish(prepared, exchange)
         return prepared, verdict.usage, verdict
+
+
+def instead_of(
+    patch: pytest.MonkeyPatch, store: Store | None, kind: type[Operation[Any]], act: Callable[[Any], Future[Any]]
+) -> None:
+    """From now on, what is done instead of the store's writes of this kind."""
+    assert store is not None
+    write = store.write
+    patch.setattr(store, "write", lambda each: act(each) if isinstance(each, kind) else write(each))

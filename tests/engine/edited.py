@@ -11,6 +11,7 @@ from holdfast import facts
 from holdfast.caches.prompts import Prompt
 from holdfast.core.edits import EditRef
 from holdfast.engine.edits import Load, Replacements, Replay, record, recorded, replay
+from holdfast.engine.fallible_store import FallibleStore
 from holdfast.store import SqliteStore
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
@@ -63,7 +64,7 @@ def digest_at(body: Body, index: int) -> bytes:
 
 
 def put(store: SqliteStore, digest: bytes, replacement: bytes, lane: str = "l") -> None:
-    record(store, "t", lane, digest, replacement, 1.0).result()
+    record(FallibleStore(store), "t", lane, digest, replacement, 1.0).result()
 
 
 def send(body: Body, edits: Mapping[bytes, EditRef], load: Load) -> tuple[Body, Replay]:
@@ -75,7 +76,7 @@ def send(body: Body, edits: Mapping[bytes, EditRef], load: Load) -> tuple[Body, 
 
 def through(store: SqliteStore, body: Body, lane: str = "l") -> tuple[Body, Replay]:
     """As it goes out when all that is known of the lane's edits comes from the store."""
-    return send(body, recorded(store, "t", lane), Replacements(store).of("t"))
+    return send(body, recorded(FallibleStore(store), "t", lane), Replacements(FallibleStore(store)).of("t"))
 
 
 def none(name: bytes) -> bytes | None:

@@ -24,11 +24,12 @@ from holdfast.engine import engine as engine_core
 from holdfast.errors import HoldfastError
 from holdfast.records import Usage
 from holdfast.simulator import HttpRequest
-from holdfast.store import open_store
+from holdfast.store import Operation, open_store
+from holdfast.store.operations import PutBlob, PutEdit, PutLedger
 from holdfast.wire import DIALECTS, Body, prompts
 from tests.properties.sessions import PATHS
 
-from .driving import HEADERS, HOST, Driver, raw_of, talk
+from .driving import HEADERS, HOST, Driver, instead_of, raw_of, talk
 from .test_engine import edit_of, worked
 
 ON = Cache(repair="on")
@@ -58,9 +59,9 @@ def full(*_args: Any, **_more: Any) -> Future[Any]:
     return future
 
 
-@pytest.mark.parametrize("write", ["put_blob", "put_ledger"])
+@pytest.mark.parametrize("kind", [PutBlob, PutLedger])
 def test_a_repair_that_could_not_be_kept_was_never_made(
-    write: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type[Operation[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = Driver(ON, path=tmp_path / "h.db")
     driver.send(clocked(0, 0))
@@ -71,7 +72,7 @@ def test_a_repair_that_could_not_be_kept_was_never_made(
     known = encode(replace(ledger, last=None))
 
     with monkeypatch.context() as broken:
-        broken.setattr(driver.store, write, full)
+        instead_of(broken, driver.store, kind, full)
         driver.wait(20)
         with pytest.raises(HoldfastError):
             driver.prepare(clocked(2, 2))
@@ -135,7 +136,7 @@ def test_an_edit_that_could_not_be_kept_was_never_made(tmp_path: Path, monkeypat
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     with monkeypatch.context() as broken:
-        broken.setattr(driver.store, "put_edit", full)
+        instead_of(broken, driver.store, PutEdit, full)
         with pytest.raises(HoldfastError, match="full"):
             driver.prepare(worked(4), edits={digest: data})
     past(driver, raw_of(worked(4)))
@@ -155,14 +156,14 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     assert driver.store is not None
-    put_edit = driver.store.put_edit
+    write = driver.store.write
 
-    def late(*args: Any, **more: Any) -> Future[Any]:
-        put_edit(*args, **more).result()
+    def late(operation: PutEdit) -> Future[Any]:
+        write(operation).result()
         return Future()
 
     with monkeypatch.context() as slow:
-        slow.setattr(driver.store, "put_edit", late)
+        instead_of(slow, driver.store, PutEdit, late)
         with pytest.raises(HoldfastError, match=r"did not keep an edit within 0\.01 s"):
             driver.prepare(worked(4), edits={digest: data})
     past(driver, raw_of(worked(4)))
@@ -184,21 +185,21 @@ def test_who_gives_a_timeout_goes_without_what_is_not_kept_in_time(
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     assert driver.store is not None
-    held: list[tuple[Any, Any, Future[Any]]] = []
+    held: list[tuple[PutEdit, Future[Any]]] = []
 
-    def waits(*args: Any, **more: Any) -> Future[Any]:
-        held.append((args, more, Future()))
+    def waits(operation: PutEdit) -> Future[Any]:
+        held.append((operation, Future()))
         return held[-1][-1]
 
     with monkeypatch.context() as slow:
-        slow.setattr(driver.store, "put_edit", waits)
+        instead_of(slow, driver.store, PutEdit, waits)
         prepared = driver.prepare(worked(4), edits={digest: data}, timeout=own)
     assert data not in prepared.raw
     assert prepared.markers
     assert prepared.reset is None
     driver.finish(prepared, driver.bill(prepared))
-    args, more, future = held[0]
-    future.set_result(driver.store.put_edit(*args, **more).result())
+    operation, future = held[0]
+    future.set_result(driver.store.write(operation).result())
     prepared, _, verdict = driver.send(worked(5))
     assert data in prepared.raw
     assert prepared.core.expectation.reset == "priced_edit"
@@ -214,22 +215,22 @@ def test_an_edit_that_is_kept_after_other_requests_went_out_is_a_reset_of_the_ne
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     assert driver.store is not None
-    held: list[tuple[Any, Any, Future[Any]]] = []
+    held: list[tuple[PutEdit, Future[Any]]] = []
 
-    def waits(*args: Any, **more: Any) -> Future[Any]:
-        held.append((args, more, Future()))
+    def waits(operation: PutEdit) -> Future[Any]:
+        held.append((operation, Future()))
         return held[-1][-1]
 
     with monkeypatch.context() as slow:
-        slow.setattr(driver.store, "put_edit", waits)
+        instead_of(slow, driver.store, PutEdit, waits)
         with pytest.raises(HoldfastError, match="did not keep"):
             driver.prepare(worked(4), edits={digest: data})
     past(driver, raw_of(worked(4)))
     prepared, _, _ = driver.send(worked(5))
     assert data not in prepared.raw
     assert prepared.reset is None
-    args, more, future = held[0]
-    future.set_result(driver.store.put_edit(*args, **more).result())
+    operation, future = held[0]
+    future.set_result(driver.store.write(operation).result())
     prepared, _, verdict = driver.send(worked(6))
     assert data in prepared.raw
     assert prepared.core.expectation.reset == "priced_edit"
@@ -252,7 +253,7 @@ def test_a_fork_whose_edits_could_not_be_copied_at_first_goes_on_with_a_reason(
     assert driver.finish(made, driver.bill(made)).explained
     fork = replace(driver.lane, id="fork", parent="l")
     with monkeypatch.context() as broken:
-        broken.setattr(driver.store, "put_edit", full)
+        instead_of(broken, driver.store, PutEdit, full)
         driver.wait(20)
         with pytest.raises(HoldfastError, match="full"):
             driver.prepare(worked(4), lane=fork)

@@ -13,12 +13,13 @@ import pytest
 
 from holdfast.core import experience, ledger
 from holdfast.engine import Lane, fallible_store
-from holdfast.engine.persistence import Keeper
+from holdfast.engine.persistence import Persistence
 from holdfast.engine.tenant_learning_store import LEARNED
 from holdfast.errors import HoldfastError
 from holdfast.records.events.sessions import GatewayPreflight
-from holdfast.store import SqliteStore, open_store, writer
-from holdfast.store.base import VersionConflictError
+from holdfast.store import Commit, SqliteStore, open_store
+from holdfast.store.interface import VersionConflictError
+from holdfast.store.sqlite import writer
 
 from .driving import Driver, raw_of, talk
 from .test_bypass import ON, clocked, edit_of, told, worked
@@ -28,7 +29,7 @@ Breaking = Callable[[SqliteStore], Iterator[None]]
 
 def execute(store: SqliteStore, statement: str) -> None:
     """On the writer's own connection, between two of its transactions."""
-    store._write(lambda _: None).result()
+    store.write(Commit()).result()
     store._writer._transaction.connection.execute(statement)
 
 
@@ -44,7 +45,7 @@ def full(store: SqliteStore) -> Iterator[None]:
 
 
 def execute_anyway(store: SqliteStore, statement: str) -> None:
-    store._write(lambda _: None).exception()
+    store.write(Commit()).exception()
     store._writer._transaction.connection.execute(statement)
 
 
@@ -55,7 +56,7 @@ def read_only(store: SqliteStore) -> Iterator[None]:
 
 
 def locked(store: SqliteStore) -> Iterator[None]:
-    store._write(lambda _: None).result()
+    store.write(Commit()).result()
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     yield
@@ -64,7 +65,7 @@ def locked(store: SqliteStore) -> Iterator[None]:
 
 
 def moved(store: SqliteStore) -> Iterator[None]:
-    store._write(lambda _: None).result()
+    store.write(Commit()).result()
     away = store.path.with_name("away.db")
     store.path.rename(away)
     yield
@@ -86,7 +87,7 @@ def broken(driver: Driver, how: Breaking) -> Iterator[None]:
     next(failing)
     while driver.store.trouble() is None:  # of a full disk what is left is used up first
         driver.engine.note(driver.lane, kind="side", model="m", started=driver.now, ended=driver.now, why="x" * 50_000)
-        driver.store._write(lambda _: None).exception()
+        driver.store.write(Commit()).exception()
     yield
     next(failing, None)
 
@@ -94,7 +95,7 @@ def broken(driver: Driver, how: Breaking) -> Iterator[None]:
 def come_back(driver: Driver) -> None:
     """What is written behind a request shows that the store is back."""
     assert driver.store is not None
-    driver.store._write(lambda _: None).result()
+    driver.store.write(Commit()).result()
 
 
 @pytest.fixture
@@ -195,7 +196,7 @@ def test_what_was_told_stays_and_nothing_new_is_told(tmp_path: Path, how: Breaki
 def test_a_lane_that_cannot_be_read_begins_anew_and_goes_on_when_it_can(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fallible_store, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(fallible_store, "PAUSE", 0.0)
     driver.send(worked(3))
     driver.restart()
     with broken(driver, moved):
@@ -212,7 +213,7 @@ def test_what_could_not_be_read_is_not_taken_for_what_is_stored(
     driver: Driver, before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many versions of it there are: as many as this process would have written by now, or others."""
-    monkeypatch.setattr(fallible_store, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(fallible_store, "PAUSE", 0.0)
     monkeypatch.setattr(writer, "LINGER", 60.0)  # what was written during the outage is still queued behind it
     for turns in range(before):
         driver.send(worked(3 + turns))
@@ -227,11 +228,11 @@ def test_what_could_not_be_read_is_not_taken_for_what_is_stored(
 
 
 def test_what_could_not_be_read_is_never_overwritten(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fallible_store, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(fallible_store, "PAUSE", 0.0)
     driver.send(worked(3))
     driver.restart()
     assert driver.store is not None
-    keeper = Keeper(driver.store)
+    keeper = Persistence(driver.store)
     with broken(driver, moved):
         keeper.lane(driver.lane, driver.now).requests = 99
     for _ in range(4):  # whatever version is stored
@@ -247,7 +248,7 @@ def test_what_could_not_be_read_is_never_overwritten(driver: Driver, monkeypatch
 def test_what_was_learned_is_added_to_what_could_not_be_read(
     driver: Driver, before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fallible_store, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(fallible_store, "PAUSE", 0.0)
     monkeypatch.setattr(writer, "LINGER", 60.0)
     for turns in range(before):
         driver.send(worked(3 + turns))
@@ -256,8 +257,9 @@ def test_what_was_learned_is_added_to_what_could_not_be_read(
     with broken(driver, moved):
         for turns in range(before):
             driver.send(worked(6 + turns))
-            driver.store._write(lambda _: None).exception()  # this write fails, and is made up for by the next
+            driver.store.write(Commit()).exception()  # this write fails, and is made up for by the next
         driver.send(worked(9))  # this one is written when the store is back
+    driver.engine.close(now=driver.now)
     driver.restart()
     assert driver.store is not None
     row = driver.store.pool("t", LEARNED)
@@ -269,7 +271,7 @@ def test_what_was_learned_is_added_to_what_could_not_be_read(
 def test_a_lane_that_is_born_while_the_store_is_down_goes_on_from_memory(
     driver: Driver, how: Breaking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fallible_store, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(fallible_store, "PAUSE", 0.0)
     driver.send(worked(3))
     other = Lane(tenant="t", session="s2", id="l2", client="cli")
     with broken(driver, how):
@@ -306,7 +308,7 @@ def test_a_request_that_waits_in_vain_goes_as_it_came(tmp_path: Path) -> None:
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     assert driver.store is not None
-    driver.store._write(lambda _: None).result()
+    driver.store.write(Commit()).result()
     other = sqlite3.connect(driver.store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(HoldfastError, match=r"did not keep an edit within 0\.01 s"):
@@ -324,7 +326,7 @@ def test_an_outage_is_told_once(driver: Driver, caplog: pytest.LogCaptureFixture
             driver.send(talk(turns))
     driver.send(talk(4))
     assert driver.store is not None
-    driver.store._write(lambda _: None).result()
+    driver.store.write(Commit()).result()
     driver.send(talk(5))
     lines = [record.message for record in caplog.records]
     assert sum("failed" in line for line in lines) == 1
@@ -340,7 +342,7 @@ def test_two_engines_on_one_store_go_on_after_an_outage(tmp_path: Path) -> None:
         driver.send(worked(4))
     driver.send(worked(5))
     assert driver.store is not None
-    driver.store._write(lambda _: None).result()
+    driver.store.write(Commit()).result()
     first, driver.store = driver.store, open_store(tmp_path / "h.db")
     driver.engine, before = driver._start(), driver.engine
     assert driver.send(worked(6))[2].explained

@@ -14,6 +14,7 @@ from holdfast.caches.entries import Entries
 from holdfast.core.edits import EditRef
 from holdfast.core.ledger import Ledger
 from holdfast.engine.edits import Replacements, consider, inherit, record, recorded, replay, unfit
+from holdfast.engine.fallible_store import FallibleStore
 from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS
@@ -132,7 +133,7 @@ def test_a_fork_in_the_lane_and_a_fork_of_the_lane_get_the_same_edit(dialect: st
     in_lane, _ = through(store, fork)
     assert TEXT.encode() in in_lane.raw
     assert through(store, fork, lane="fork")[0].raw == fork.raw
-    copies = inherit(store, "t", "l", "fork", Replacements(store).of("t"), 2.0)
+    copies = inherit(FallibleStore(store), "t", "l", "fork", Replacements(FallibleStore(store)).of("t"), 2.0)
     assert [edit.result().lane for edit in copies.values()] == ["fork"]
     store.end_lane("t", "l", 3_000_000).result()
     assert through(store, body)[0].raw == body.raw  # the lane is over, and its bytes with it
@@ -173,20 +174,22 @@ def test_replacements_that_cannot_stand_in_a_body_are_never_put_there(garbage: b
 
 
 def test_a_record_is_made_once_and_kept_private(store: SqliteStore, path: Path) -> None:
-    first = record(store, "t", "l", b"d" * 16, b'"new"', 1.5).result()
-    assert record(store, "t", "l", b"d" * 16, b'"new"', 9.0).result() == first
-    assert recorded(store, "t", "l") == {b"d" * 16: EditRef(b"d" * 16, sha256(b'"new"').digest(), 1.5)}
+    first = record(FallibleStore(store), "t", "l", b"d" * 16, b'"new"', 1.5).result()
+    assert record(FallibleStore(store), "t", "l", b"d" * 16, b'"new"', 9.0).result() == first
+    assert recorded(FallibleStore(store), "t", "l") == {b"d" * 16: EditRef(b"d" * 16, sha256(b'"new"').digest(), 1.5)}
     with pytest.raises(HoldfastError, match="already has a recorded edit with other bytes"):
-        record(store, "t", "l", b"d" * 16, b'"newer"', 2.0).result()
+        record(FallibleStore(store), "t", "l", b"d" * 16, b'"newer"', 2.0).result()
     (file,) = (file for file in path.with_name(path.name + ".blobs").rglob("*") if file.is_file())
     assert file.stat().st_mode & 0o777 == 0o600
-    assert recorded(store, "t", "other lane") == recorded(store, "other tenant", "l") == {}
+    assert (
+        recorded(FallibleStore(store), "t", "other lane") == recorded(FallibleStore(store), "other tenant", "l") == {}
+    )
 
 
 def test_a_tenant_loads_only_its_own_bytes(store: SqliteStore) -> None:
     name = sha256(b'"new"').digest()
     put(store, b"d" * 16, b'"new"')
-    bytes_of = Replacements(store)
+    bytes_of = Replacements(FallibleStore(store))
     assert bytes_of.of("t")(name) == b'"new"'
     assert bytes_of.of("u")(name) is None
 
@@ -195,7 +198,7 @@ def test_memory_of_bytes_is_bounded_and_spares_the_disk(store: SqliteStore, path
     for letter in (b"a", b"b", b"c"):
         put(store, letter * 16, b'"' + letter * 98 + b'"')
     names = [sha256(b'"' + letter * 98 + b'"').digest() for letter in (b"a", b"b", b"c")]
-    load = Replacements(store, kept=200).of("t")
+    load = Replacements(FallibleStore(store), kept=200).of("t")
     assert all(load(name) for name in names)
     for file in path.with_name(path.name + ".blobs").rglob("*"):
         if file.is_file():
@@ -233,13 +236,13 @@ def test_consider_prices_records_and_then_replays(dialect: str, store: SqliteSto
     model, body = facts.model(MODELS[dialect]), body_for(talk(6, marks=(("last", "5m"),)), dialect)
     index = result_blocks(body)[1]
     block, new = digest_at(body, index), shortened(body, index)
-    load, ledger, wire = Replacements(store).of("t"), Ledger(), DIALECTS[dialect]
+    load, ledger, wire = Replacements(FallibleStore(store)).of("t"), Ledger(), DIALECTS[dialect]
     asked = situation(prompt_of(body), Entries(), 1.0, ledger=ledger, model=model)
     proposal, (ref,) = consider(body, wire, asked, {block: new}, load, prompt_of, further=0)
     assert proposal.made
-    record(store, "t", "l", ref.block, new, ref.at).result()
+    record(FallibleStore(store), "t", "l", ref.block, new, ref.at).result()
     ledger.edits[ref.block] = ref
-    assert recorded(store, "t", "l") == ledger.edits
+    assert recorded(FallibleStore(store), "t", "l") == ledger.edits
     out, _ = send(body, ledger.edits, load)
     assert proposal.removed == prompt_of(body).tokens - prompt_of(out).tokens > 0
     again, refs = consider(body, wire, asked, {block: new}, load, prompt_of, further=0)
@@ -255,7 +258,7 @@ def test_consider_prices_on_top_of_recorded_edits(store: SqliteStore) -> None:
     body = body_for(talk(6, marks=(("last", "5m"),)), "anthropic")
     first, second = result_blocks(body)[3], result_blocks(body)[1]
     put(store, digest_at(body, first), shortened(body, first))
-    load, edits = Replacements(store).of("t"), recorded(store, "t", "l")
+    load, edits = Replacements(FallibleStore(store)).of("t"), recorded(FallibleStore(store), "t", "l")
     out, _ = send(body, edits, load)
     sent_prompt, pool = prompt_of(out), Pool()
     pool.send(sent_prompt, 0.0)

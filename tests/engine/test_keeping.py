@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,14 +15,15 @@ from holdfast.config.sections.cache import Cache
 from holdfast.core.ledger import Ledger, encode
 from holdfast.core.pool import Effect, Pool
 from holdfast.engine import EngineCore, Lane, persistence
-from holdfast.engine.persistence import REBUILT, Keeper
+from holdfast.engine.persistence import REBUILT, Persistence
 from holdfast.engine.pool_effects import Effects, effects_from, effects_of
 from holdfast.errors import HoldfastError
 from holdfast.facts import model
 from holdfast.store import open_store
+from holdfast.store.operations import PutBlob
 from tests.properties.sessions import Talk
 
-from .driving import HOST, MODELS, Driver, talk
+from .driving import HOST, MODELS, Driver, instead_of, talk
 
 LANE = Lane(tenant="t", session="s", id="l", client="cli")
 SONNET = "anthropic:claude-sonnet-5-5"
@@ -81,7 +81,7 @@ def test_pools_that_were_kept_are_taken_over_with_the_calls_since(later: str, tm
     assert driver.store is not None
     assert driver.store.pool("t", SONNET) is not None
     pool = Pool(model(SONNET))
-    assert Keeper(driver.store).load_pool("t", pool, Pool(model(SONNET)), driver.now) == 0
+    assert Persistence(driver.store).load_pool("t", pool, Pool(model(SONNET)), driver.now) == 0
     assert len(pool.live(driver.now)) >= 2
     driver.send(talk(2))
     driver.send(talk(3))
@@ -157,7 +157,7 @@ def test_what_was_learned_goes_on_where_it_was(tmp_path: Path) -> None:
     driver.send(talk(2))
     driver.restart()
     assert driver.store is not None
-    learned = Keeper(driver.store).tenant("t").experience
+    learned = Persistence(driver.store).tenant("t").experience
     assert learned.clients["cli"].requests == 3
     assert learned.clients["cli"].gaps.user == [1, 1, 0]
     assert all(learned.clients["cli"].fixed)
@@ -260,7 +260,7 @@ def test_a_damaged_effect_is_passed_over(tmp_path: Path) -> None:
     first, second = driver.store.calls("t")
     driver.store.put_call(replace(first, chain=b"\xc1")).result()
     pool, alone = Pool(model(SONNET)), Pool(model(SONNET))
-    assert Keeper(driver.store).load_pool("t", pool, alone, driver.now) == 1
+    assert Persistence(driver.store).load_pool("t", pool, alone, driver.now) == 1
     assert pool.live(driver.now) != []
     assert second.chain is not None
     driver.close()
@@ -271,12 +271,12 @@ def test_caches_without_entries_are_not_rebuilt(tmp_path: Path) -> None:
     driver.send(talk(0), dialect="gemini")
     assert driver.store is not None
     gemini = model(f"gemini:{MODELS['gemini']}")
-    assert Keeper(driver.store).load_pool("t", Pool(gemini), Pool(gemini), driver.now) == 0
+    assert Persistence(driver.store).load_pool("t", Pool(gemini), Pool(gemini), driver.now) == 0
     driver.close()
 
 
 def test_without_a_store_nothing_is_kept() -> None:
-    keeper = Keeper(None)
+    keeper = Persistence(None)
     keeper.lane(LANE, 0)
     keeper.save_lane(LANE)
     assert keeper.write_lane(LANE) == []
@@ -310,8 +310,8 @@ def test_bytes_are_durable_before_they_are_sent(tmp_path: Path) -> None:
 
 def test_a_store_that_does_not_keep_it_in_time_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(tmp_path / "h.db") as store:
-        keeper = Keeper(store)
-        monkeypatch.setattr(store, "put_blob", lambda *_args, **_more: Future[Any]())
+        keeper = Persistence(store)
+        instead_of(monkeypatch, store, PutBlob, lambda _: Future())
         with pytest.raises(HoldfastError, match="did not keep"):
             persistence.wait(keeper.keep_bytes(LANE, {b"name": b"data"}, 0), 0.01)
 
@@ -350,7 +350,7 @@ def test_calls_that_a_process_left_behind_are_not_pending_for_ever(tmp_path: Pat
     assert second.verdict is not None
     assert second.verdict.startswith(b'{"possible":"0.0')
     assert sum(hour.calls for hour in driver.store.call_hours(0, 2**60)) == sum(hour.calls for hour in hours) + 1
-    assert driver.store.calls(status="pending") == []
+    assert driver.store.calls_by_status("pending") == []
     driver.close()
 
 

@@ -1,4 +1,4 @@
-"""What is made when it is written says the same as what is made at once."""
+"""What is encoded when it is written says the same with and without a listener, and is encoded once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from holdfast.engine import call_records
 from holdfast.records.events import Bus
-from holdfast.store import writer as writer_module
+from holdfast.store import CallDraft
+from holdfast.store.sqlite import writer as writer_module
 
 from .driving import Driver, talk
 
@@ -52,12 +52,12 @@ def test_without_a_listener_the_same_is_stored_as_with_one(tmp_path: Path) -> No
     assert {"cache.break", "llm.call_failed"} <= {each["payload"]["type"] for each in later[1]}
 
 
-def test_a_call_that_is_over_before_it_was_written_is_made_once(
+def test_a_call_that_is_over_before_it_was_written_is_encoded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_module, "LINGER", 60.0)
-    driver, made = Driver(path=tmp_path / "h.db"), []
-    monkeypatch.setattr(call_records, "effects_of", lambda *effects: made.append(effects) or b"")
+    driver, made, encoded = Driver(path=tmp_path / "h.db"), [], CallDraft.encoded
+    monkeypatch.setattr(CallDraft, "encoded", lambda draft: made.append(draft) or encoded(draft))
     prepared = driver.send(talk(0))[0]
     assert made == []
     driver.restart()

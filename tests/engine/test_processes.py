@@ -17,9 +17,10 @@ from holdfast.core.experience import Experience
 from holdfast.core.planner import Verdict
 from holdfast.engine import PreparedCall
 from holdfast.store import SqliteStore
+from holdfast.store.operations import PutLedger, PutPool
 from tests.properties.sessions import Talk
 
-from .driving import HOST, Driver, raw_of, talk
+from .driving import HOST, Driver, instead_of, raw_of, talk
 from .test_engine import edit_of, worked
 
 
@@ -131,15 +132,15 @@ def test_what_is_written_between_the_decision_and_its_write_is_decided_again(
     pair.send(0, clocked(0, 0))
     pair.send(0, clocked(1, 1))
     pair.send(1, clocked(2, 2))
-    store, put = pair.store(0), pair.store(0).put_ledger
+    store, write = pair.store(0), pair.store(0).write
     between: list[PreparedCall] = []
 
-    def crossed(*args: Any, **more: Any) -> Future[int]:
+    def crossed(operation: PutLedger) -> Future[int]:
         if not between:
             between.append(pair.send(1, clocked(3, 3))[0])
-        return put(*args, **more)
+        return write(operation)
 
-    monkeypatch.setattr(store, "put_ledger", crossed)
+    instead_of(monkeypatch, store, PutLedger, crossed)
     prepared, verdict = pair.send(0, clocked(4, 4))
     assert between
     assert extends(prepared, between[0])
@@ -231,7 +232,7 @@ def test_what_could_not_be_written_is_added_later(pair: Pair, monkeypatch: pytes
 
     pair.send(0, talk(0))
     with monkeypatch.context() as broken:
-        broken.setattr(pair.store(0), "put_pool", full)
+        instead_of(broken, pair.store(0), PutPool, full)
         pair.send(0, talk(1))
         pair.send(0, talk(2))
     pair.send(1, talk(3))
@@ -247,7 +248,7 @@ def test_a_ledger_that_could_not_be_written_is_written_later(pair: Pair, monkeyp
 
     pair.send(0, talk(0))
     with monkeypatch.context() as broken:
-        broken.setattr(pair.store(0), "put_ledger", full)
+        instead_of(broken, pair.store(0), PutLedger, full)
         pair.send(0, talk(1))
     prepared, _ = pair.send(0, talk(2))
     assert pair.both[0].engine.ledger(prepared.lane, now=0).requests == 3

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.core import ledger
 from holdfast.engine import Lane, persistence
-from holdfast.engine.persistence import Keeper
+from holdfast.engine.persistence import Persistence
 
 from .driving import Driver, talk
 
@@ -20,16 +20,16 @@ from .driving import Driver, talk
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Of every request that begins: whether what it remembers is the ledger as it is."""
     found: list[bool] = []
-    begin = Keeper.begin
+    begin = Persistence.begin
 
-    def checked(self: Keeper, lane: Lane) -> list[Future[Any]]:
+    def checked(self: Persistence, lane: Lane) -> list[Future[Any]]:
         kept = self._lanes[lane.tenant, lane.id]
         was = ledger.encode(kept.ledger)
         writes = begin(self, lane)
         found.append(kept.before == was)
         return writes
 
-    monkeypatch.setattr(Keeper, "begin", checked)
+    monkeypatch.setattr(Persistence, "begin", checked)
     return found
 
 

@@ -196,8 +196,8 @@ def test_one_that_goes_past_us_is_known_from_its_first_token_on(world: World) ->
         client.sendall(spoken("POST", path, off, json.dumps(body).encode()))
         store = gate.gateway.store
         assert store is not None
-        eventually(lambda: [call.usage is None for call in store.calls(status="pending")] == [False])
-        (call,) = store.calls(status="pending")
+        eventually(lambda: [call.usage is None for call in store.calls_by_status("pending")] == [False])
+        (call,) = store.calls_by_status("pending")
         assert call.usage is not None
         assert dict(call.usage.writes) == world.billed["written"]
 

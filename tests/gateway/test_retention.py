@@ -16,9 +16,9 @@ from holdfast.agent.session import CLIENT
 from holdfast.gateway import retention
 from holdfast.gateway.retention import GRACE_DAYS, Retention
 from holdfast.store import KnowledgeEntry, Pin, SqliteStore, open_store
-from holdfast.store.backup import blobs_of
 from holdfast.store.blobs import BlobFiles
-from holdfast.store.integrity import check
+from holdfast.store.sqlite.backup import blobs_of
+from holdfast.store.sqlite.integrity import check
 from tests.cli.test_serve import Program
 from tests.gateway import test_chores
 from tests.gateway.test_chores import START, Driven, driven

@@ -17,7 +17,7 @@ from holdfast.cli import run as main
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator.server import running as provider_running
-from holdfast.store.tenants import is_subscription
+from holdfast.store import is_subscription
 from tests.clients.programs import Watched
 
 from .gate import Gated, gated

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,11 +17,8 @@ import pytest
 from benchmarks import bill as filling
 from holdfast import report
 from holdfast.records.token_usage import usage
-from holdfast.store import Call, LateCall, SqliteStore, open_existing, open_store
-from holdfast.store.bill_sums import SIZES
-from holdfast.store.queries import Looking
-from holdfast.store.rollups import HOUR
-from holdfast.store.schema import VERSIONS
+from holdfast.store import HOUR, SIZES, Call, CallDraft, PutCall, SqliteStore, open_existing, open_store
+from holdfast.store.sqlite.schema import VERSIONS
 
 START = filling.START
 MODELS = ("anthropic:claude-opus-4-6", "gemini:gemini-2.5-pro", "deepseek:deepseek-chat", "openai:gpt-5", "x:nobody")
@@ -54,10 +50,6 @@ def odd_call(chance: random.Random, number: int) -> Call:
     )
 
 
-def odd_again(call: Call) -> Call:
-    return call
-
-
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Many calls: replaced, moved to another hour, deleted with their session, pruned."""
@@ -70,7 +62,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if number % 2:
                 store.put_call(made)
             else:  # as the engine does, of whose calls many are written together
-                store.leave_call(LateCall(made.tenant, made.id, partial(odd_again, made), first=True))
+                store.post(PutCall(CallDraft(made), first=True))
         store.flush()  # or a call that is replaced would never be written
         for number in chance.sample(range(1_200), 150):
             store.put_call(odd_call(chance, number))
@@ -91,7 +83,7 @@ def both(store: SqliteStore, monkeypatch: pytest.MonkeyPatch, **asked: object) -
     """The bill from the sums, and with every call added up."""
     summed = report.bill(store, **asked)  # type: ignore[arg-type]
     with monkeypatch.context() as patch:
-        patch.setattr(Looking, "bill_extent", lambda _: None)
+        patch.setattr(SqliteStore, "bill_extent", lambda _: None)
         added = report.bill(store, **asked)  # type: ignore[arg-type]
     assert summed.total.calls > 0
     return msgspec.json.encode(summed), msgspec.json.encode(added)
@@ -118,7 +110,7 @@ def test_of_windows_that_begin_and_end_anywhere(
     store: SqliteStore, start: int | None, end: int | None, tenant: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Looking, "bill_extent", lambda _: None)
+        patch.setattr(SqliteStore, "bill_extent", lambda _: None)
         added = report.bill(store, start=start, end=end, tenant=tenant)
     summed = report.bill(store, start=start, end=end, tenant=tenant)
     assert msgspec.json.encode(summed) == msgspec.json.encode(added)
@@ -129,13 +121,13 @@ def test_calls_are_visited_only_where_a_price_changes_within_an_hour(
 ) -> None:
     """DeepSeek's does: it is lower from half past four to half past twelve."""
     spans: list[tuple[int, int]] = []
-    visit = Looking.visit_calls
+    visit = SqliteStore.visit_calls
 
-    def counted(self: Looking, each: Any, tenant: str | None = None, **asked: int) -> None:
+    def counted(self: SqliteStore, each: Any, tenant: str | None = None, **asked: int) -> None:
         spans.append((asked["start"] // HOUR % 24, asked["end"] - asked["start"]))
         visit(self, each, tenant, start=asked["start"], end=asked["end"])
 
-    monkeypatch.setattr(Looking, "visit_calls", counted)
+    monkeypatch.setattr(SqliteStore, "visit_calls", counted)
     assert report.bill(store).total.calls > 2_000
     assert set(spans) == {(16, HOUR), (0, HOUR)}
 
@@ -160,8 +152,8 @@ def test_after_a_migration_of_a_store_of_0_1_0(path: Path, tmp_path: Path, monke
         without = report.bill(unopened)
     with open_store(old) as store:
         assert len(VERSIONS) == 4
-        rows = store._read(
-            lambda connection: connection.execute("SELECT * FROM bill_hours ORDER BY 1, 2, 3, 4, 5, 6, 7, 8").fetchall()
-        )
+        with sqlite3.connect(store.path) as again:
+            rows = again.execute("SELECT * FROM bill_hours ORDER BY 1, 2, 3, 4, 5, 6, 7, 8").fetchall()
+        again.close()
         assert rows == before
         assert report.bill(store) == without

@@ -10,7 +10,7 @@ import pytest
 from holdfast import report
 from holdfast.errors import HoldfastError
 from holdfast.store import open_existing, open_store
-from holdfast.store import readonly as module
+from holdfast.store.sqlite import store as module
 from tests.store.samples import call
 
 

@@ -1,14 +1,18 @@
-"""Values the store tests share."""
+"""Values the store tests share, and a hand on the writer thread."""
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from decimal import Decimal
 from typing import Any
 
 from holdfast.records.events import Envelope, Ulids
 from holdfast.records.events.sessions import TurnCancelled, TurnStarted
 from holdfast.records.token_usage import Usage
-from holdfast.store import Break, Call, Lane, Session
+from holdfast.store import Break, Call, Lane, Operation, Session, SqliteStore
+from holdfast.store.sqlite.store import EXECUTORS
+from holdfast.store.sqlite.write_queue import combined
 
 HOUR = 3_600_000_000
 NOON = 1_780_012_800_000_000 // HOUR * HOUR
@@ -52,3 +56,37 @@ def found(**more: Any) -> Break:
 def event(number: int = 0, *, at: int = NOON, session: str = "s1", private: bool = False) -> Envelope:
     payload = TurnStarted(text=f"text {number}") if private else TurnCancelled(open_tool_calls=number)
     return Envelope.of(payload, id=ids.new(), at=at, session=session, actor="agent", turn="turn-1")
+
+
+class Wait(Operation[None], frozen=True):
+    """An operation that keeps the writer thread busy until it is let go."""
+
+    independent = False
+
+    entered: threading.Event
+    go: threading.Event
+
+
+def _wait(_transaction: object, operation: Wait) -> None:
+    operation.entered.set()
+    operation.go.wait(30)
+
+
+EXECUTORS[Wait] = _wait
+
+
+class Hold:
+    """Keeps the writer thread of a store busy until `go` is set."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.entered, self.go = threading.Event(), threading.Event()
+        self.answer = store.write(Wait(self.entered, self.go))
+        assert self.entered.wait(30)
+
+
+def queued(store: SqliteStore) -> int:
+    """How many writes wait, those of one value combined."""
+    writer = store._writer
+    with writer._lock:
+        writer._queue = deque(combined(writer._queue))
+        return len(writer._queue)

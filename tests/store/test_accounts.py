@@ -7,8 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast.store import open_store
-from holdfast.store.migrations import migrate
-from holdfast.store.schema import VERSIONS
+from holdfast.store.sqlite.schema import VERSIONS, migrate
 
 
 def test_a_store_of_the_second_schema_learns_it(path: Path) -> None:

@@ -10,10 +10,9 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.records.token_usage import Usage
 from holdfast.store import SqliteStore
-from holdfast.store import writer as writer_module
+from holdfast.store.sqlite import writer as writer_module
 
-from .samples import NOON, call, event, session
-from .test_writer import Hold, queued
+from .samples import NOON, Hold, call, event, queued, session
 
 
 def ids_of(store: SqliteStore, session: str = "s1", tenant: str = "t1") -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.store import SqliteStore, open_store
-from holdfast.store.schema import VERSIONS
+from holdfast.store.sqlite.schema import VERSIONS
 
 from .samples import HOUR, session
 
@@ -52,7 +52,7 @@ def check(path: Path, answered: list[tuple[str, int]]) -> None:
 
 
 def check_answered(store: SqliteStore, answered: list[tuple[str, int]]) -> None:
-    settled = {one.id for one in store.calls(status="settled", limit=FOREVER)}
+    settled = {one.id for one in store.calls_by_status("settled", limit=FOREVER)}
     events = Counter(one.payload.open_tool_calls for one in store.events("t", "s"))
     assert set(events.values()) <= {20}, "an append is there as a whole or not at all"
     ended = {number for kind, number in answered if kind == "ended"}
@@ -115,8 +115,8 @@ def test_a_writer_killed_many_times(path: Path) -> None:
 MIGRATION = """
 import sys, sqlite3
 from pathlib import Path
-from holdfast.store.migrations import migrate
-from holdfast.store.schema import VERSIONS
+from holdfast.store.sqlite.schema import migrate
+from holdfast.store.sqlite.schema import VERSIONS
 
 path = Path(sys.argv[1])
 connection = sqlite3.connect(path, isolation_level=None)

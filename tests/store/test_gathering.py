@@ -5,32 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
-from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
+from holdfast.records.events import Envelope
 from holdfast.records.token_usage import Usage
-from holdfast.store import SqliteStore, VersionConflictError, open_store
-from holdfast.store import writer as writer_module
-from holdfast.store.base import Merge
-from holdfast.store.change_counter import Turns
+from holdfast.store import Call, CallDraft, OnConflict, PutCall, SqliteStore, VersionConflictError, Writes, open_store
+from holdfast.store.operations import event_rows
+from holdfast.store.sqlite import writer as writer_module
+from holdfast.store.sqlite.change_counter import ChangeCounter
 
-from .samples import NOON, call, event, lane, session
-from .test_writer import Hold, queued
-
-
-class Latest(Struct, frozen=True):
-    """A merge that says whose bytes it has in it."""
-
-    mine: bytes
-
-    def __call__(self, stored: bytes) -> bytes:
-        return stored + b"+" + self.mine
-
-    def after(self, earlier: Merge) -> Merge | None:
-        return Latest(earlier.mine + self.mine) if isinstance(earlier, Latest) else None
+from .samples import NOON, Hold, call, event, lane, queued, session, usage
 
 
 @pytest.fixture
@@ -155,10 +145,7 @@ def test_what_is_deleted_in_between_is_not_written_before_it(store: SqliteStore)
 
 def test_versions_that_are_still_queued_become_one_write(store: SqliteStore) -> None:
     held = Hold(store)
-    answers = [
-        store.put_ledger("t1", "l1", b"%d" % number, expected=number, merge=Latest(b"%d" % number))
-        for number in range(3)
-    ]
+    answers = [store.put_ledger("t1", "l1", b"%d" % number, expected=number, on_conflict="keep") for number in range(3)]
     assert queued(store) == 1
     held.go.set()
     assert [answer.result() for answer in answers] == [1, 2, 3]
@@ -170,27 +157,25 @@ def test_versions_that_are_still_queued_become_one_write(store: SqliteStore) -> 
     assert store.ledger_version("t1", "l2") == 0
 
 
-def test_one_write_for_many_is_merged_as_many(store: SqliteStore) -> None:
-    """What another process wrote stays, all of ours is added, and nobody takes the version for his own."""
+def test_one_write_for_many_keeps_what_another_process_wrote(store: SqliteStore) -> None:
+    """Nobody takes the version for their own."""
     store.put_pool("t1", "m", b"theirs", expected=0).result()
     held = Hold(store)
-    answers = [
-        store.put_pool("t1", "m", b"%d" % number, expected=number, merge=Latest(b"%d" % number)) for number in range(2)
-    ]
+    futures = [store.put_pool("t1", "m", b"%d" % number, expected=number, on_conflict="keep") for number in range(2)]
     held.go.set()
-    found = [answer.result() for answer in answers]
-    assert [version != number + 1 for number, version in enumerate(found)] == [True, True]
+    versions = [future.result() for future in futures]
+    assert [version != number + 1 for number, version in enumerate(versions)] == [True, True]
     row = store.pool("t1", "m")
     assert row is not None
-    assert (row.data, row.version) == (b"theirs+01", found[0])
+    assert (row.data, row.version) == (b"theirs", versions[0])
 
 
-@pytest.mark.parametrize("merge", [None, lambda stored: stored], ids=["none", "plain"])
-def test_writes_that_cannot_be_one_stay_two(store: SqliteStore, merge: Merge | None) -> None:
+@pytest.mark.parametrize("on_conflict", ["refuse", "replace"])
+def test_writes_that_cannot_be_one_stay_two(store: SqliteStore, on_conflict: OnConflict) -> None:
     held = Hold(store)
-    first = store.put_ledger("t1", "l1", b"a", expected=0, merge=Latest(b"a"))
-    second = store.put_ledger("t1", "l1", b"b", expected=1, merge=merge)
-    third = store.put_ledger("t1", "l1", b"c", expected=5, merge=None)
+    first = store.put_ledger("t1", "l1", b"a", expected=0, on_conflict="keep")
+    second = store.put_ledger("t1", "l1", b"b", expected=1, on_conflict=on_conflict)
+    third = store.put_ledger("t1", "l1", b"c", expected=5)
     assert queued(store) == 3
     held.go.set()
     assert (first.result(), second.result()) == (1, 2)
@@ -259,7 +244,130 @@ def test_a_process_that_does_not_keep_the_number_is_noticed_with_the_next_write(
 
 def test_without_a_place_for_the_number_nothing_is_certain(tmp_path: Path) -> None:
     (tmp_path / "h.db-turn").mkdir()
-    turns = Turns(tmp_path / "h.db")
-    turns.take(foreign=False)
-    assert turns.others() is None
-    turns.close()
+    counter = ChangeCounter(tmp_path / "h.db")
+    counter.advance(foreign=False)
+    assert counter.others() is None
+    counter.close()
+
+
+def pending(number: int) -> Call:
+    return call(id=f"c{number:03}", status="pending", usage=None, plan=b"p" * number)
+
+
+def post(store: Writes, made: Call, told: Sequence[Envelope] = (), *, first: bool = False) -> None:
+    """A call as the engine hands it over."""
+    store.post(PutCall(CallDraft(replace(made, plan=None), made.plan), event_rows(told, encode=False), first))
+
+
+def stored(made: Call) -> Call:
+    return replace(made, plan=None if made.plan is None else msgspec.json.encode(made.plan))
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The status of every draft that is encoded."""
+    statuses: list[str] = []
+    encode = CallDraft.encoded
+    monkeypatch.setattr(CallDraft, "encoded", lambda draft: statuses.append(draft.call.status) or encode(draft))
+    return statuses
+
+
+def test_of_calls_that_are_still_queued_only_the_last_is_encoded_and_all_events_are(
+    store: SqliteStore, encoded: list[str]
+) -> None:
+    held, begun = Hold(store), pending(1)
+    ended = replace(begun, status="settled", usage=usage())
+    told = [event(number) for number in range(3)]
+    post(store, begun, told[:2], first=True)
+    post(store, ended, told[2:])
+    held.go.set()
+    store.flush()
+    assert encoded == ["settled"]
+    assert store.call("t1", begun.id) == stored(ended)
+    assert store.events("t1", "s1") == told
+    assert store.event_counts(NOON, NOON + 60) == {"turn.cancelled": 3}
+    assert store.cache_effectiveness(NOON, NOON + 60).total.call_count == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 70, 131])
+def test_many_new_ones_at_once_are_found_again_when_they_end(store: SqliteStore, count: int) -> None:
+    begun = [pending(number) for number in range(count)]
+    ended = [replace(each, status="settled", usage=usage(input=number)) for number, each in enumerate(begun)]
+    for calls, first in ((begun, True), (ended, False)):
+        held = Hold(store)
+        for each in calls:
+            post(store, each, first=first)
+        held.go.set()
+        store.flush()
+        assert [store.call("t1", each.id) for each in calls] == [stored(each) for each in calls]
+    assert store.calls("t1") == [stored(each) for each in ended]
+    assert store.cache_effectiveness(NOON, NOON + 60).total.uncached_tokens == sum(range(count))
+
+
+def test_one_that_is_wrongly_said_to_be_new_replaces_what_is_there(store: SqliteStore) -> None:
+    known = call(id="c1")
+    store.put_call(known).result()
+    held = Hold(store)
+    again, beside = replace(known, usage=usage(input=500)), call(id="c2", usage=usage(input=3))
+    for each in (beside, again):
+        post(store, each, [event()], first=True)
+    held.go.set()
+    store.flush()
+    assert store.calls("t1") == [again, beside]
+    assert store.cache_effectiveness(NOON, NOON + 60).total.uncached_tokens == 503
+    assert store.event_counts(NOON, NOON + 60) == {"turn.cancelled": 2}
+    assert store.failed_writes == 0
+
+
+def test_one_that_is_new_twice_in_a_transaction_is_stored_once(store: SqliteStore) -> None:
+    begun = pending(1)
+    ended = replace(begun, status="settled", usage=usage())
+    held = Hold(store)
+    with store.batch() as batch:
+        post(batch, begun, [event()], first=True)
+        post(batch, ended, [event()], first=True)
+    store.put_call(call(id="c2"))
+    held.go.set()
+    store.flush()
+    assert store.call("t1", begun.id) == stored(ended)
+    assert store.cache_effectiveness(NOON, NOON + 60).total.call_count == 2
+    assert store.failed_writes == 0
+
+
+@pytest.mark.parametrize(
+    "bad", [call(id="bad", plan=object()), call(id="bad", usage=Usage(input=-5))], ids=["not encoded", "wrong"]
+)
+def test_one_that_cannot_be_written_fails_alone_with_its_events(store: SqliteStore, bad: Call) -> None:
+    good = [call(id=f"c{number}") for number in range(3)]
+    held = Hold(store)
+    for each in (*good[:2], bad, good[2]):
+        post(store, each, [event()], first=True)
+    held.go.set()
+    store.flush()
+    assert store.calls("t1") == good
+    assert store.call("t1", "bad") is None
+    assert store.event_counts(NOON, NOON + 60) == {"turn.cancelled": 3}
+    assert store.failed_writes == 1
+
+
+def test_what_need_not_be_written_any_more_does_not_pile_up(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "_UNCOMBINED", 10)
+    held, begun = Hold(store), pending(1)
+    post(store, begun, [event()], first=True)
+    answers = [
+        store.put_ledger("t1", "l1", b"%d" % number, expected=number, on_conflict="keep") for number in range(100)
+    ]
+    ended = replace(begun, status="settled", usage=usage())
+    post(store, ended, [event()])
+    assert len(store._writer._queue) <= 12
+    assert store._writer._queued_rows == len(store._writer._queue)
+    assert queued(store) == 2
+    held.go.set()
+    assert [answer.result() for answer in answers] == [*range(1, 101)]
+    row = store.ledger("t1", "l1")
+    assert row is not None
+    assert (row.version, row.data) == (100, b"99")
+    assert store.call("t1", begun.id) == stored(ended)
+    assert store.event_counts(NOON, NOON + 60) == {"turn.cancelled": 2}

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.store import open_existing, open_store
-from holdfast.store.migrations import migrate
-from holdfast.store.problems import store_problem
-from holdfast.store.schema import VERSIONS
+from holdfast.store.sqlite.problems import store_problem
+from holdfast.store.sqlite.schema import VERSIONS, migrate
 
 from .samples import NOON, call, event, lane, session
 from .test_knowledge import entry, put
@@ -94,8 +93,8 @@ def test_who_looks_for_knowledge_brings_it_up_to_date(first: Path) -> None:
 MIGRATION = """
 import sys, sqlite3
 from pathlib import Path
-from holdfast.store.migrations import migrate
-from holdfast.store.schema import VERSIONS
+from holdfast.store.sqlite.schema import migrate
+from holdfast.store.sqlite.schema import VERSIONS
 
 path = Path(sys.argv[1])
 connection = sqlite3.connect(path, isolation_level=None)

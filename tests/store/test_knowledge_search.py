@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.store import KnowledgeFilter, SqliteStore, open_store, text_search
-from holdfast.store.words import indexed, phrases
+from holdfast.store import KnowledgeFilter, SqliteStore, open_store
+from holdfast.store.sqlite import text_search
+from holdfast.store.sqlite.text_search import indexed, phrases
 
 from .test_knowledge import EVERYTHING, entry, put
 
@@ -324,9 +325,9 @@ def test_what_is_remembered_of_words_is_of_the_entries_as_they_are(many: SqliteS
 
 
 def test_words_are_remembered_for_few_tenants_at_a_time() -> None:
-    counts = text_search.Counts()
+    counts = text_search.WordCounts()
     for tenant in range(1000):
         counts.of(tenant, 1, 5)["word"] = tenant
     assert counts.of(999, 1, 5) == {"word": 999}
     assert counts.of(999, 2, 5) == counts.of(0, 1, 5) == {}
-    assert len(counts._known) <= 64
+    assert len(counts._tenants) <= 64

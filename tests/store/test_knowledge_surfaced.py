@@ -13,9 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.store import Injection, KnowledgeVector, Pin, SqliteStore, VersionConflictError, knowledge, open_store
-from holdfast.store.retention import lanes_step
-from holdfast.store.writer import Transaction
+from holdfast.store import Injection, KnowledgeVector, Pin, SqliteStore, VersionConflictError, open_store
+from holdfast.store.sqlite import store as sqlite_store
+from holdfast.store.sqlite.knowledge import MergeWords
+from holdfast.store.sqlite.retention import PruneLanes, prune_lanes
+from holdfast.store.sqlite.writer import Transaction
 
 from .samples import HOUR, NOON, call, lane, session
 from .test_knowledge import entry, pin, put, show
@@ -188,8 +190,8 @@ def test_pruning_takes_what_was_injected_into_lanes_that_have_no_call_left(store
 
 def test_pruning_lanes_looks_their_calls_up(path: Path, store: SqliteStore) -> None:
     said: list[str] = []
-    transaction = SimpleNamespace(connection=_Planning(path, said), pour=lambda: None)
-    lanes_step(NOON, "[]", transaction)  # type: ignore[arg-type]
+    transaction = SimpleNamespace(connection=_Planning(path, said), insert_deferred=lambda: None)
+    prune_lanes(transaction, PruneLanes(NOON, "[]"))  # type: ignore[arg-type]
     assert any("SEARCH calls USING COVERING INDEX calls_by_lane (tenant=? AND lane=?)" in line for line in said)
 
 
@@ -222,13 +224,13 @@ def test_many_that_are_erased_together_are_taken_out_of_the_index_once(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     merged: list[str] = []
-    merge = knowledge._merge_words
+    merge = sqlite_store.EXECUTORS[MergeWords]
 
-    def counted(transaction: Transaction) -> None:
+    def counted(transaction: Transaction, operation: MergeWords) -> None:
         merged.append("once")
-        merge(transaction)
+        merge(transaction, operation)
 
-    monkeypatch.setattr(knowledge, "_merge_words", counted)
+    monkeypatch.setitem(sqlite_store.EXECUTORS, MergeWords, counted)
     for name in ("k1", "k2", "k3"):
         put(store, entry(name, content="Zymurgical."))
     with store.batch() as batch:

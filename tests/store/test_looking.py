@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import pytest
 
 from holdfast.records.events import Envelope
 from holdfast.records.events.tools import SkillLoaded, ToolCompleted
-from holdfast.store import EventTold, SqliteStore
+from holdfast.store import SqliteStore, StoredEvent
+from holdfast.store.sqlite import connections
 
 from .samples import HOUR, NOON, event, ids
 
@@ -33,28 +33,24 @@ def loaded(skill: str, *, at: int = NOON, session: str = "s1") -> Envelope:
     return Envelope.of(payload, id=ids.new(), at=at, session=session, actor="tool")
 
 
-def seen(store: SqliteStore, type: str, **asked: object) -> list[EventTold]:
-    found: list[EventTold] = []
+def seen(store: SqliteStore, type: str, **asked: object) -> list[StoredEvent]:
+    found: list[StoredEvent] = []
     store.visit_events(found.append, type, **asked)  # type: ignore[arg-type]
     return found
 
 
-def statements(store: SqliteStore) -> list[str]:
+def statements(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What SQLite is asked from now on, as it goes on."""
     asked: list[str] = []
-    read = store._read
+    connect = connections.connect
 
-    def listening(question: Callable[..., Any], *values: Any) -> Any:
-        def ask(connection: sqlite3.Connection, *values: Any) -> Any:
-            connection.set_trace_callback(asked.append)
-            try:
-                return question(connection, *values)
-            finally:
-                connection.set_trace_callback(None)
+    def listening(*values: Any, **named: Any) -> sqlite3.Connection:
+        connection = connect(*values, **named)
+        connection.set_trace_callback(asked.append)
+        return connection
 
-        return read(ask, *values)
-
-    store._read = listening  # type: ignore[method-assign]
+    store._readers._free.clear()
+    monkeypatch.setattr(connections, "connect", listening)
     return asked
 
 
@@ -122,10 +118,10 @@ def test_the_words_of_a_private_event_are_kept_as_they_were_told(store: SqliteSt
     assert b"private words" in found.payload
 
 
-def test_an_index_finds_them(store: SqliteStore, path: Path) -> None:
+def test_an_index_finds_them(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hours without any of the types are not read: there is no plan that reads all events."""
     store.append_events("t1", [loaded("a"), completed("x")]).result()
-    asked = statements(store)
+    asked = statements(store, monkeypatch)
     seen(store, "skill.loaded", start=NOON)
     seen(store, "tool.completed", tenant="t1", session="s1", tool="x")
     plans = []
@@ -141,11 +137,11 @@ def test_an_index_finds_them(store: SqliteStore, path: Path) -> None:
     assert all(len(plan) == 1 for plan in plans)
 
 
-def test_hours_that_have_none_are_not_looked_into(store: SqliteStore) -> None:
+def test_hours_that_have_none_are_not_looked_into(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.append_events("t1", [event(number, at=NOON + number * HOUR) for number in range(50)])
     store.append_events("t1", [loaded("a", at=NOON + 20 * HOUR)])
     store.append_events("t2", [loaded("a", at=NOON + 30 * HOUR)]).result()
-    asked = statements(store)
+    asked = statements(store, monkeypatch)
     assert len(seen(store, "skill.loaded", tenant="t1")) == 1
     assert len([each for each in asked if "payload" in each]) == 1
 
@@ -159,7 +155,7 @@ def test_pruned_events_are_gone_and_nothing_fails(store: SqliteStore) -> None:
 def test_what_the_visitor_raises_comes_out_and_the_store_goes_on(store: SqliteStore) -> None:
     store.append_events("t1", [loaded("a"), loaded("b")]).result()
 
-    def refuse(told: EventTold) -> None:
+    def refuse(told: StoredEvent) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

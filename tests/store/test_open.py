@@ -16,9 +16,8 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.store import open_store
-from holdfast.store.connections import use_wal
-from holdfast.store.migrations import migrate, schema_version
-from holdfast.store.schema import APPLICATION_ID, VERSIONS
+from holdfast.store.sqlite.connections import use_wal
+from holdfast.store.sqlite.schema import APPLICATION_ID, VERSIONS, migrate, schema_version
 
 from .samples import call, event, lane, session
 

@@ -58,19 +58,21 @@ def test_an_estimate_counts_until_the_call_has_ended(store: SqliteStore, apart: 
     (hour,) = store.call_hours(NOON, NOON + HOUR)
     assert (hour.calls, hour.input, hour.read, hour.cost) == (4, 40, 240, Decimal("1.3"))
     assert hour.writes == (("1h", 151), ("5m", 80))
-    assert [each.id for each in store.calls(status="pending")] == [began.id]
+    assert [each.id for each in store.calls_by_status("pending")] == [began.id]
 
 
 def test_only_what_is_pending_is_ended(store: SqliteStore) -> None:
     """As it stands when that is written: another process may have ended it meanwhile."""
-    for each in ("p1", "p2"):
+    for each in ("p1", "p2", "p3"):
         store.put_call(call(id=each, status="pending", usage=None)).result()
+    pending = store.calls_by_status("pending")
     with open_store(store.path) as other:
         other.put_call(call(id="p2")).result()
-        ended = store.end_pending(lambda found: msgspec.structs.replace(found, status="unknown", usage=usage()))
-        assert ended.result() == 1
-    assert {each.id: each.status for each in store.calls()} == {"p1": "unknown", "p2": "settled"}
-    assert store.call_hours(NOON, NOON + HOUR)[0].calls == 2
+        other.put_call(call(id="p3", status="pending", first_token_at=NOON + 1)).result()
+        ended = [msgspec.structs.replace(each, status="unknown", usage=usage()) for each in pending]
+        assert store.end_calls(ended).result() == 1
+    assert {each.id: each.status for each in store.calls()} == {"p1": "unknown", "p2": "settled", "p3": "pending"}
+    assert store.call_hours(NOON, NOON + HOUR)[0].calls == 3
 
 
 def test_a_call_counts_once_when_its_usage_is_known(store: SqliteStore) -> None:

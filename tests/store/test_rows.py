@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.records.token_usage import Usage
-from holdfast.store import SqliteStore, Store, VersionConflictError, open_store
+from holdfast.store import OnConflict, SqliteStore, Store, VersionConflictError, open_store
 
 from .samples import HOUR, NOON, call, event, found, ids, lane, session
 
@@ -59,18 +59,18 @@ def test_ledgers_and_pools_are_replaced_only_at_the_expected_version(store: Sqli
     assert get("t1", "k").data == b"two"
 
 
-@pytest.mark.parametrize("kind", ["ledger", "pool"])
-def test_what_somebody_else_wrote_is_merged_where_that_is_asked_for(store: SqliteStore, kind: str) -> None:
-    put, get = getattr(store, f"put_{kind}"), getattr(store, kind)
-    answers = [
-        put("t1", "k", b"%d" % number, expected=expected, merge=lambda there, n=number: there + b" %d" % n)
-        for number, expected in enumerate((0, 0, 1, 3))
-    ]
-    assert [answer.result() for answer in answers] == [1, 2, 3, 4]
-    assert (get("t1", "k").version, get("t1", "k").data) == (4, b"3")
-    with pytest.raises(VersionConflictError):  # there is nothing to merge with
-        put("t1", "other", b"x", expected=3, merge=lambda there: there).result()
-    assert get("t1", "other") is None
+@pytest.mark.parametrize("on_conflict", ["keep", "replace"])
+def test_where_another_version_is_stored_the_writer_says_what_happens(
+    store: SqliteStore, on_conflict: OnConflict
+) -> None:
+    store.put_pool("t1", "k", b"theirs", expected=0).result()
+    assert store.put_pool("t1", "k", b"mine", expected=5, on_conflict=on_conflict).result() != 6
+    row = store.pool("t1", "k")
+    assert row is not None
+    assert row.data == (b"theirs" if on_conflict == "keep" else b"mine")
+    with pytest.raises(VersionConflictError):  # there is nothing
+        store.put_pool("t1", "other", b"x", expected=3, on_conflict=on_conflict).result()
+    assert store.pool("t1", "other") is None
 
 
 def test_of_two_racing_writers_one_wins(store: SqliteStore) -> None:
@@ -122,7 +122,7 @@ def test_calls_are_found_by_what_is_asked(store: SqliteStore) -> None:
     assert store.calls() == [b, c, a]
     assert store.calls("t1") == [b, a]
     assert store.calls("t1", session="s2") == store.calls("t1", lane="l2") == [a]
-    assert store.calls(status="failed") == [b]
+    assert store.calls_by_status("failed") == [b]
     assert store.calls(model="openai:gpt") == [c]
     assert store.calls(start=NOON + 1, end=NOON + 2) == [c]
     assert store.calls(limit=2) == [b, c]

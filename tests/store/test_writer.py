@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections import deque
 from contextlib import closing
 from pathlib import Path
 
@@ -18,32 +17,10 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, open_store
-from holdfast.store import writer as writer_module
-from holdfast.store.schema import VERSIONS
-from holdfast.store.write_queue import folded
+from holdfast.store.sqlite import writer as writer_module
+from holdfast.store.sqlite.schema import VERSIONS
 
-from .samples import NOON, call, event, lane, session
-
-
-class Hold:
-    """Keeps the writer thread busy inside a write until it is let go."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self.entered, self.go = threading.Event(), threading.Event()
-        self.answer = store._write(self)
-        assert self.entered.wait(30)
-
-    def __call__(self, _: object) -> None:
-        self.entered.set()
-        self.go.wait(30)
-
-
-def queued(store: SqliteStore) -> int:
-    """How many writes wait, those of one value put together."""
-    writer = store._writer
-    with writer._lock:
-        writer._queue = deque(folded(writer._queue))
-        return len(writer._queue)
+from .samples import NOON, Hold, call, event, lane, session
 
 
 def test_an_answer_comes_only_after_the_commit_and_writes_gather_meanwhile(store: SqliteStore) -> None:

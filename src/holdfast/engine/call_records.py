@@ -1,19 +1,16 @@
-"""Planned calls and what is told of them, made when they are written.
+"""Planned calls as they are stored, and their events.
 
-A request hands over what it knows; the row and the events are made of it for many calls at once, and of a call that is
-over before it was written only the last row. What is handed over does not change and holds no body and no prompt: a
-store that is behind must not fill the memory.
+What takes time to encode is handed to the store as values: of a call that is over before it was written only the last
+row is encoded. They do not change and hold no body and no prompt: a store that is behind must not fill the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
 
-from holdfast.core import Effect, Plan, Preflight, RetentionChange, Verdict
+from holdfast.core import Effect, Plan, Verdict
 from holdfast.core.repairs import Repair
 from holdfast.facts import price
 from holdfast.records import RESET_REASONS, ResetReason, Usage
@@ -25,23 +22,20 @@ from holdfast.records.events import (
     LlmCallCompleted,
     LlmCallFailed,
     LlmCallStarted,
-    encode_payload,
 )
-from holdfast.store import Call, CallStatus, EventRow
+from holdfast.store import Call, CallDraft, CallStatus, EventRow
 
 from .lane import Lane, PreparedCall
-from .pool_effects import effect_of, effects_of
+from .pool_effects import effect_of
 from .repairs.saving import Saving
 
 ESTIMATED = b'{"estimated":true}'
 """The verdict of a call whose usage is an estimate, and of which nothing else is known."""
 _NAME = 256
-_encode = msgspec.json.Encoder().encode
 
 
-class Row(Struct, frozen=True, kw_only=True, gc=False):
-    """A call as it stands. `foreseen` are input, read and written tokens; `effects` what it did to the pools and what
-    it would have done without us. A usage is `estimated` as long as the answer has not come whole."""
+class CallRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """A planned call as it stands."""
 
     lane: Lane
     call: str
@@ -50,22 +44,25 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
     at: float
     plan: Plan
     repairs: tuple[Repair, ...]
-    foreseen: tuple[int, int, tuple[tuple[str, int], ...]]
+    predicted: Usage
     reset: str | None
     first_token: float | None = None
     ended: float | None = None
     usage: Usage | None = None
     judged: tuple[bool, float] | None = None
+    """Whether it went as predicted, and the dollars saved."""
     estimated: bool = False
+    """The answer has not come whole: a part of the usage is an estimate."""
     repairs_save: Saving | None = None
     error: str = ""
     effects: tuple[Effect, Effect] | None = None
+    """What it did to the pools, and what it would have done without us."""
 
-    def __call__(self) -> Call:
-        lane, (input_, read, writes) = self.lane, self.foreseen
-        predicted = Usage(input=input_, read=read, writes=_by_ttl(writes))
+    def draft(self) -> CallDraft:
+        """The call as the store takes it."""
+        lane = self.lane
         unanswered = self.usage is None and self.status == "abandoned"
-        return Call(
+        call = Call(
             tenant=lane.tenant,
             id=self.call,
             session=lane.session,
@@ -79,14 +76,11 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
             usage=self.usage if self.usage is None or self.usage.price_version else price(self.usage, self.model),
             reset=reason_of(self.reset),
             error=self.error or None,
-            plan=_encode({"plan": self.plan, "repairs": self.repairs}),
-            prediction=_encode(predicted),
-            verdict=possible(predicted, self.model) if unanswered else self._verdict(),
-            chain=None if self.effects is None else effects_of(*self.effects),
+            verdict=possible(self.predicted, self.model)
+            if unanswered
+            else _verdict(self.judged, self.estimated, self.repairs_save),
         )
-
-    def _verdict(self) -> bytes | None:
-        return _verdict(self.judged, self.estimated, self.repairs_save)
+        return CallDraft(call, {"plan": self.plan, "repairs": self.repairs}, self.predicted, self.effects)
 
 
 def row_of(
@@ -95,24 +89,24 @@ def row_of(
     now: float | None = None,
     verdict: Verdict | None = None,
     error: str = "",
-) -> Row:
+) -> CallRecord:
     """A planned call as it stands, with what it did to the pools once it began to be answered: it refreshed what it
     read even if it was never answered whole."""
-    found, began = prepared.core, prepared.core.first_token
-    foreseen, effects = found.outcome, None
+    planned, began = prepared.core, prepared.core.first_token
+    predicted, effects = planned.outcome, None
     if began is not None or now is not None:
-        sent, alone = (foreseen, found.alone) if verdict is None else (verdict.outcome, verdict.alone)
-        effects = effect_of(foreseen, sent, began), effect_of(found.alone, alone, began)
-    return Row(
+        sent, alone = (predicted, planned.alone) if verdict is None else (verdict.outcome, verdict.alone)
+        effects = effect_of(predicted, sent, began), effect_of(planned.alone, alone, began)
+    return CallRecord(
         lane=prepared.lane,
         call=prepared.call,
-        model=found.request.model.ref,
+        model=planned.request.model.ref,
         status=status,
-        at=foreseen.at,
-        plan=found.plan,
+        at=predicted.at,
+        plan=planned.plan,
         repairs=prepared.repairs,
-        foreseen=(foreseen.input, foreseen.read, foreseen.writes),
-        reset=found.expectation.reset,
+        predicted=Usage(input=predicted.input, read=predicted.read, writes=_by_ttl(predicted.writes)),
+        reset=planned.expectation.reset,
         first_token=began,
         ended=now,
         usage=prepared.estimated if verdict is None else verdict.usage,
@@ -124,93 +118,68 @@ def row_of(
     )
 
 
-def told(
-    events: Callable[..., Sequence[Event]],
-    known: tuple[Any, ...],
-    ids: Sequence[str],
-    at: float,
-    session: str,
-    turn: str | None,
-) -> list[EventRow]:
-    """Events as they are stored, made of what is `known`. Their ids were taken when they happened.
+def event_rows(
+    events: Sequence[Event], ids: Sequence[str], at: float, session: str, turn: str | None
+) -> tuple[EventRow, ...]:
+    """Events as the store takes them, under ids that were taken when they happened.
 
     They are of our own making and not checked one by one: what came from outside stands in the row too, which is
     checked when both are written."""
     moment = micro(at)
-    return [
-        (session, ulid, moment, turn, None, each.type, "system", each.sensitivity, encode_payload(each))
-        for ulid, each in zip(ids, events(*known), strict=True)
-    ]
+    return tuple(
+        [
+            (session, ulid, moment, turn, None, each.type, "system", each.sensitivity, each)
+            for ulid, each in zip(ids, events, strict=True)
+        ]
+    )
 
 
-def planned(
-    call: str,
-    lane: str,
-    model: str,
-    plan: Plan,
-    markers: tuple[tuple[str, str], ...],
-    edits: int,
-    flight: Preflight,
-    repairs: tuple[Repair, ...],
-) -> tuple[Event, ...]:
-    """What is told of a call before it is sent."""
-    lane = name(lane)
+def planned(prepared: PreparedCall) -> tuple[Event, ...]:
+    """The events of a call before it is sent."""
+    call, lane, plan, flight = prepared.call, name(prepared.lane.id), prepared.core.plan, prepared.preflight
     planned = CachePlanned(
         call=call,
         lane=lane,
         strategy=plan.strategy,
-        markers=tuple([(name(path), name(ttl)) for path, ttl in markers]),
-        edits=edits,
+        markers=tuple([(name(path), name(ttl)) for path, ttl in prepared.markers]),
+        edits=int(prepared.edits is not None and prepared.edits.made),
         predicted_read=flight.read,
         predicted_written=flight.written,
         predicted_input=flight.input,
         reasons=tuple([name(reason) for reason in plan.reasons]),
-        repairs=tuple([(each.name, name(each.path), each.saved_tokens, each.applied) for each in repairs]),
+        repairs=tuple([(each.name, name(each.path), each.saved_tokens, each.applied) for each in prepared.repairs]),
     )
-    return LlmCallStarted(call=call, lane=lane, model=name(model)), planned
+    return LlmCallStarted(call=call, lane=lane, model=name(prepared.core.request.model.ref)), planned
 
 
-def settled(
-    call: str,
-    lane: str,
-    model: str,
-    usage: Usage,
-    predicted: Usage,
-    explained: bool,
-    changes: tuple[RetentionChange, ...],
-    more: tuple[Event, ...],
-) -> tuple[Event, ...]:
-    """What is told of a call that was answered: two events, one for each change, and what was found in it."""
-    return completed(call, model, usage), *_compared(call, lane, usage, predicted, explained, changes), *more
+def settled(prepared: PreparedCall, verdict: Verdict, more: tuple[Event, ...]) -> tuple[Event, ...]:
+    """The events of a call that was answered: two, one for each change, and what was found in it."""
+    model, lane = prepared.core.request.model.ref, prepared.lane.id
+    return completed(prepared.call, model, verdict.usage), *judged(prepared.call, lane, verdict), *more
 
 
 def judged(call: str, lane: str, verdict: Verdict) -> tuple[Event, ...]:
-    """What a verdict says of a call whose answer was cut."""
-    return _compared(call, lane, verdict.usage, verdict.predicted, verdict.explained, verdict.changes)
-
-
-def _compared(
-    call: str, lane: str, usage: Usage, predicted: Usage, explained: bool, changes: tuple[RetentionChange, ...]
-) -> tuple[Event, ...]:
-    verdict = CacheVerdict(
+    """The events of a verdict."""
+    predicted, usage = verdict.predicted, verdict.usage
+    compared = CacheVerdict(
         call=call,
         predicted_read=predicted.read,
         actual_read=usage.read,
         predicted_written=predicted.written,
         actual_written=usage.written,
-        explained=explained,
+        explained=verdict.explained,
     )
     changed = [
         CacheRetentionChanged(lane=name(lane), zone=each.zone, before=each.before, after=each.after, why=name(each.why))
-        for each in changes
+        for each in verdict.changes
     ]
-    return verdict, *changed
+    return compared, *changed
 
 
 def abandoned(
     call: str, model: str, error: str, usage: Usage | None = None, more: tuple[Event, ...] = ()
 ) -> tuple[Event, ...]:
-    """What is told of a call that has no answer, or not all of it; `error` if it failed."""
+    """The events of a call that has no answer, or not all of it; `error` if it failed."""
     return failed(call, model, error, usage), *more
 
 

@@ -22,10 +22,10 @@ from holdfast.caches import Prompt
 from holdfast.core import FINAL, EditRef, Ledger, Proposal, Situation, propose
 from holdfast.errors import HoldfastError
 from holdfast.records import NotJson, canonical_json, validate
-from holdfast.store import Edit, Store, Writes
+from holdfast.store import Edit
 from holdfast.wire import MARKERS, BlockSpan, Body, Dialect, Splice, Ttl, object_of, rewrite
 
-from .fallible_store import Shelf
+from .fallible_store import FallibleStore
 
 FORGOTTEN = "repair_forgotten"
 LATE = "priced_edit"
@@ -143,18 +143,18 @@ def is_signed(dialect: Dialect, body: Body, index: int) -> bool:
     return dialect.kind(body, index) in FINAL or _signed(text) is not None
 
 
-def record(store: Writes | Shelf, tenant: str, lane: str, digest: bytes, replacement: bytes, at: float) -> Future[Edit]:
+def record(store: FallibleStore, tenant: str, lane: str, digest: bytes, replacement: bytes, at: float) -> Future[Edit]:
     """Keep an edit; the future is resolved when it may be sent. The same again changes nothing, other bytes fail."""
     return store.put_edit(tenant, lane, digest.hex(), replacement, at=round(at * 1_000_000))
 
 
-def recorded(store: Store | Shelf, tenant: str, lane: str) -> dict[bytes, EditRef]:
+def recorded(store: FallibleStore, tenant: str, lane: str) -> dict[bytes, EditRef]:
     """A lane's edits as they are stored. They are durable before the ledger that names them, so these count."""
-    found = (ref_of(edit) for edit in store.edits(tenant, lane))
+    found = (ref_of(edit) for edit in store.read([], store.store.edits, tenant, lane))
     return {ref.block: ref for ref in found if ref is not None}
 
 
-def take_in(store: Store | Shelf, tenant: str, lane: str, ledger: Ledger) -> None:
+def take_in(store: FallibleStore, tenant: str, lane: str, ledger: Ledger) -> None:
     """Edits that were recorded after their request had gone out without them count from now on. Where other requests
     went out since, they are why the next one parts from those."""
     known = recorded(store, tenant, lane)
@@ -172,7 +172,7 @@ def ref_of(edit: Edit) -> EditRef | None:
 
 
 def inherit(
-    store: Store | Shelf, tenant: str, parent: str, lane: str, load: Load, at: float
+    store: FallibleStore, tenant: str, parent: str, lane: str, load: Load, at: float
 ) -> dict[bytes, Future[Edit]]:
     """Record a lane's edits for one that was forked from it: the fork sends the same originals, and its bytes must
     outlive the lane they came from. What is lost is left out, and goes out as the client sends it."""
@@ -183,7 +183,7 @@ def inherit(
 class Replacements:
     """The stored replacement bytes, the most recently used ones kept in memory."""
 
-    def __init__(self, store: Store | Shelf, *, kept: int = KEPT) -> None:
+    def __init__(self, store: FallibleStore, *, kept: int = KEPT) -> None:
         self._store, self._kept = store, kept
         self._lock, self._bytes = Lock(), 0
         self._known: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
@@ -199,7 +199,7 @@ class Replacements:
                 self._known.move_to_end((tenant, name))
                 return data
         try:
-            data = self._store.read_blob(tenant, name.hex())  # verified against its digest
+            data = self._store.store.read_blob(tenant, name.hex())  # verified against its digest
         except HoldfastError:
             return None
         with self._lock:

@@ -21,13 +21,13 @@ from holdfast.errors import HoldfastError
 from holdfast.records import RESET_REASONS, Usage
 from holdfast.records.events import Bus
 from holdfast.records.events import texts as ulids
-from holdfast.store import CallStatus, LateCall, Store, VersionConflictError
+from holdfast.store import CallStatus, Store, VersionConflictError
 from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Reading, Unreadable, cache_parameters
 
 from . import draft as drafting
 from . import gemini_contents, keepalive
 from .arguments import check_engine, check_lane, check_request
-from .call_records import Row, row_of
+from .call_records import CallRecord, row_of
 from .draft import Draft
 from .lane import Lane, PreparedCall, SideCall
 from .marker_splices import marked
@@ -146,7 +146,7 @@ class EngineCore(Beside):
                     prepared.estimated = usage or prepared.core.predicted(tenant.experience)
                     row = self._row(prepared, "pending")
                     assert row is not None
-                    self._state.keeper.leave_call(LateCall(prepared.lane.tenant, prepared.call, row))
+                    self._state.keeper.record(row)
 
     def settle(self, prepared: PreparedCall, usage: Usage, *, now: float) -> Verdict:
         """The answer is complete: what it read and wrote, against what was predicted.
@@ -189,7 +189,7 @@ class EngineCore(Beside):
             keepalive.returned(ledger, prepared, verdict)
         return verdict
 
-    def _play_repaired(self, prepared: PreparedCall, usage: Usage, row: Row | None, now: float) -> None:
+    def _play_repaired(self, prepared: PreparedCall, usage: Usage, row: CallRecord | None, now: float) -> None:
         """Work out, on a thread that nobody waits for, what repairs would have saved; then the row is written again."""
         state, lane = self._state, prepared.lane
 
@@ -197,7 +197,7 @@ class EngineCore(Beside):
             with self._lock:
                 prepared.repairs_save = saving
                 if row is not None:
-                    state.keeper.leave_call(LateCall(lane.tenant, prepared.call, replace(row, repairs_save=saving)))
+                    state.keeper.record(replace(row, repairs_save=saving))
 
         experience = state.tenant(lane.tenant).experience
         self._repair_savings.play(prepared, usage, experience, state.settings(lane), now, save)
@@ -412,7 +412,7 @@ class EngineCore(Beside):
         now: float | None = None,
         verdict: Verdict | None = None,
         error: str = "",
-    ) -> Row | None:
+    ) -> CallRecord | None:
         """The call as it stands. None without a store."""
         return None if self._store is None else row_of(prepared, status, now, verdict, error)
 

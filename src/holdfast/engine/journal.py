@@ -6,10 +6,9 @@ Bodies stand in none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -28,12 +27,12 @@ from holdfast.records.events import (
     Ulids,
 )
 from holdfast.records.events import texts as ulids
-from holdfast.store import Break, Call, LateCall
+from holdfast.store import Break, PutCall
 
 from . import call_records
 from .byte_diff import where
-from .call_records import Row, completed, failed, micro, name, reason_of
-from .fallible_store import Shelf
+from .call_records import CallRecord, completed, failed, micro, name, reason_of
+from .fallible_store import FallibleStore
 from .lane import Lane, PreparedCall
 from .owners import owner_of
 from .reports import Reports
@@ -41,10 +40,10 @@ from .unplanned_calls import Noted
 from .worker import Worker
 
 
-class Teller:
-    """Everything that is told about a call."""
+class CallJournal:
+    """Rows, events and reports of calls."""
 
-    def __init__(self, store: Shelf | None, bus: Bus | None, reports: Reports | None, ids: Ulids) -> None:
+    def __init__(self, store: FallibleStore | None, bus: Bus | None, reports: Reports | None, ids: Ulids) -> None:
         self._store, self._bus, self._reports, self._ids = store, bus, reports, ids
         self._worker = Worker("holdfast-reports")
 
@@ -58,78 +57,62 @@ class Teller:
 
     # Moments
 
-    def planned(self, prepared: PreparedCall, ids: Sequence[str], row: Row | None = None) -> None:
+    def planned(self, prepared: PreparedCall, ids: Sequence[str], row: CallRecord | None = None) -> None:
         """A call before it is sent; `ids` are those of the two events."""
         if self._store is None and self._bus is None:
             return
-        found = prepared.core
-        known = (
-            prepared.call,
-            prepared.lane.id,
-            found.request.model.ref,
-            found.plan,
-            prepared.markers,
-            int(prepared.edits is not None and prepared.edits.made),
-            prepared.preflight,
-            prepared.repairs,
-        )
-        self._tell(prepared, found.outcome.at, ids, call_records.planned, known, row)
+        self._record(prepared, prepared.core.outcome.at, ids, call_records.planned(prepared), row)
 
-    def settled(self, prepared: PreparedCall, verdict: Verdict, now: float, row: Row | None = None) -> Break | None:
-        found: Break | None = None
+    def settled(
+        self, prepared: PreparedCall, verdict: Verdict, now: float, row: CallRecord | None = None
+    ) -> Break | None:
+        break_: Break | None = None
         more: tuple[Event, ...] = ()
         if verdict.finding is not None:
-            found, told = self._broken(prepared, verdict.finding, now)
-            more = (told,)
+            break_, event = self._broken(prepared, verdict.finding, now)
+            more = (event,)
         elif verdict.missed is not None:
             lost = verdict.missed
             model = prepared.core.request.model.ref
             more = (self._missed(prepared.lane, prepared.call, model, "unmarked", lost.tokens, lost.dollars, now),)
-        if self._store is None and self._bus is None:
-            return found
-        known = (
-            prepared.call,
-            prepared.lane.id,
-            prepared.core.request.model.ref,
-            verdict.usage,
-            verdict.predicted,
-            verdict.explained,
-            verdict.changes,
-            more,
-        )
-        count = 2 + len(verdict.changes) + len(more)
-        self._tell(prepared, now, ulids(self._ids.take(count), count), call_records.settled, known, row)
-        return found
+        if self._store is not None or self._bus is not None:
+            events = call_records.settled(prepared, verdict, more)
+            self._record(prepared, now, ulids(self._ids.take(len(events)), len(events)), events, row)
+        return break_
 
     def abandoned(
-        self, prepared: PreparedCall, now: float, error: str, row: Row | None = None, verdict: Verdict | None = None
+        self,
+        prepared: PreparedCall,
+        now: float,
+        error: str,
+        row: CallRecord | None = None,
+        verdict: Verdict | None = None,
     ) -> None:
         """A call without a whole answer; `verdict` where the provider had told what it read."""
         more: tuple[Event, ...] = ()
         if verdict is not None:
-            found = () if verdict.finding is None else (self._broken(prepared, verdict.finding, now)[1],)
-            more = (*call_records.judged(prepared.call, prepared.lane.id, verdict), *found)
-        known = (prepared.call, prepared.core.request.model.ref, error, prepared.estimated, more)
-        count = 1 + len(more)
-        self._tell(prepared, now, ulids(self._ids.take(count), count), call_records.abandoned, known, row)
+            broken = () if verdict.finding is None else (self._broken(prepared, verdict.finding, now)[1],)
+            more = (*call_records.judged(prepared.call, prepared.lane.id, verdict), *broken)
+        events = call_records.abandoned(prepared.call, prepared.core.request.model.ref, error, prepared.estimated, more)
+        self._record(prepared, now, ulids(self._ids.take(len(events)), len(events)), events, row)
 
     def pinged(self, lane: Lane, call: str, ping: Ping, now: float) -> None:
-        self.tell(lane, None, now, CachePing(lane=name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
+        self.emit(lane, None, now, CachePing(lane=name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
 
     def noted(self, call: Noted, ended: float, lost: int | None) -> None:
         """A call that was not planned; `lost` are the tokens its lane had cached and paid for again, None for one that
         is not to be listed."""
         lane, model = call.lane, name(call.model)
-        self.tell(lane, None, call.started, LlmCallStarted(call=call.call, lane=name(lane.id), model=model))
+        self.emit(lane, None, call.started, LlmCallStarted(call=call.call, lane=name(lane.id), model=model))
         if call.status == "settled" and call.usage is not None:
-            self.tell(lane, None, ended, completed(call.call, call.model, call.usage))
+            self.emit(lane, None, ended, completed(call.call, call.model, call.usage))
         else:
-            self.tell(lane, None, ended, failed(call.call, call.model, call.error, call.usage))
+            self.emit(lane, None, ended, failed(call.call, call.model, call.error, call.usage))
         if lost is not None:
             price = rates(call.model)
             dollars = Decimal(0) if price is None else lost * (price.input - price.read)
             reset = self._missed(lane, call.call, call.model, "bypassed", lost, dollars, ended)
-            self.tell(lane, None, ended, reset)
+            self.emit(lane, None, ended, reset)
 
     def _missed(
         self, lane: Lane, call: str, model: str, reason: ResetReason, tokens: int, dollars: Decimal, at: float
@@ -198,40 +181,40 @@ class Teller:
             return row, reset
         return row, _event(row, cure)
 
-    def _tell(
-        self,
-        prepared: PreparedCall,
-        at: float,
-        ids: Sequence[str],
-        events: Callable[..., tuple[Event, ...]],
-        known: tuple[Any, ...],
-        row: Row | None,
+    def _record(
+        self, prepared: PreparedCall, at: float, ids: Sequence[str], events: tuple[Event, ...], row: CallRecord | None
     ) -> None:
-        """Events of a planned call, by their ids, with the call as it stands. They are made of what is known when they
-        are written, unless somebody listens."""
-        lane = prepared.lane
-        if self._store is None or self._bus is not None or row is None:
-            self.tell(lane, prepared.turn, at, *events(*known), row=None if row is None else row())
-            return
-        told = partial(call_records.told, events, known, ids, at, lane.session, prepared.turn)
-        self._store.leave_call(LateCall(lane.tenant, prepared.call, row, told, row.effects is None))
+        """Events of a planned call, by their ids, with the call as it stands."""
+        lane, turn = prepared.lane, prepared.turn
+        if self._store is not None and row is not None:
+            rows = call_records.event_rows(events, ids, at, lane.session, turn)
+            self._store.post(PutCall(row.draft(), rows, row.effects is None))
+        elif self._store is not None:
+            self._store.append_events(lane.tenant, self._envelopes(lane, turn, at, events, ids))
+        if self._bus is not None:
+            for envelope in self._envelopes(lane, turn, at, events, ids):
+                self._bus.publish(envelope)
 
-    def tell(self, lane: Lane, turn: str | None, at: float, *payloads: Event, row: Call | None = None) -> None:
-        """Events of a session, to the store and to the bus; with the call as it stands, where they are of one."""
+    def emit(self, lane: Lane, turn: str | None, at: float, *payloads: Event) -> None:
+        """Events of a session, to the store and to the bus."""
         if self._store is None and self._bus is None:
             return
-        moment, session = micro(at), lane.session
-        envelopes = [
-            Envelope.of(payload, id=self._ids.new(), at=moment, session=session, turn=turn, actor="system")
-            for payload in payloads
-        ]
-        if self._store is not None and row is not None:
-            self._store.put_call(row, envelopes)
-        elif self._store is not None:
+        envelopes = self._envelopes(lane, turn, at, payloads, [self._ids.new() for _ in payloads])
+        if self._store is not None:
             self._store.append_events(lane.tenant, envelopes)
         if self._bus is not None:
             for envelope in envelopes:
                 self._bus.publish(envelope)
+
+    @staticmethod
+    def _envelopes(
+        lane: Lane, turn: str | None, at: float, payloads: Sequence[Event], ids: Sequence[str]
+    ) -> list[Envelope]:
+        moment = micro(at)
+        return [
+            Envelope.of(payload, id=ulid, at=moment, session=lane.session, turn=turn, actor="system")
+            for payload, ulid in zip(payloads, ids, strict=True)
+        ]
 
 
 def _event(row: Break, cure: Cure) -> CacheBreak:

@@ -8,7 +8,6 @@ another process wrote a ledger in between, it is read again before it is used; w
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from hashlib import sha256
@@ -21,17 +20,20 @@ from msgspec import Struct, field
 from holdfast.core import EditRef, Ledger, Pool, Tenant, ledger
 from holdfast.core.repairs import ByteMemory
 from holdfast.errors import HoldfastError
-from holdfast.store import Call, LateCall, Merge, Owner, Store
+from holdfast.lru import LRU
+from holdfast.store import Call, OnConflict, Owner, PutCall, Store
 from holdfast.store import Lane as LaneRow
+from holdfast.store import Ledger as LedgerRow
 from holdfast.store import Session as SessionRow
 
 from . import edits, succession
-from .fallible_store import Shelf
+from .call_records import CallRecord
+from .fallible_store import FallibleStore
 from .lane import Lane
 from .partial_usage import left_behind
 from .pool_effects import Pools, pools_of, stored_effects
-from .tenant_learning_store import Learning
-from .versions import Theirs, Version
+from .tenant_learning_store import TenantLearning
+from .versions import Version
 
 REBUILT = 3_700.0
 """Seconds of calls from which a pool is rebuilt: what no call used for longer than an hour is dead."""
@@ -46,35 +48,34 @@ MOST_LANES = 2_000
 _ENCODED = 128
 """Ledgers whose stored bytes are at hand: a lane's next request need not encode the same again."""
 _MOST_CALLS = 100_000
-_THEIRS = Theirs()
+_MOST_PENDING = 10_000
 
 
-class Kept(Struct):
-    """A lane in memory: its ledger, the version of it that is stored, writes it was born with that must be durable
-    before its first request, and how the ledger was before the request that is being prepared. `recording` are edits
-    under way: what a request did not wait for any longer may be recorded all the same. `others` is what the store said
-    of other processes when the version was last asked for.
-    """
+class LaneState(Struct):
+    """A lane in memory."""
 
     ledger: Ledger
     version: Version
+    """Which version of the ledger is stored."""
     born: list[Future[Any]] = field(default_factory=list)
+    """Writes it was born with, which must be durable before its first request."""
     before: bytes | None = None
+    """The ledger before the request that is being prepared."""
     recording: list[Future[Any]] = field(default_factory=list)
+    """Edits under way: what a request did not wait for any longer may be recorded all the same."""
     others: int | None = None
+    """What the store said of other processes when the version was last asked for."""
 
 
-class Keeper:
-    """Loads and keeps the state of lanes and tenants."""
+class Persistence:
+    """Loads and stores the state of lanes and tenants."""
 
     def __init__(self, store: Store | None) -> None:
-        self.shelf = self._store = None if store is None else Shelf(store)
-        self._lanes: OrderedDict[tuple[str, str], Kept] = OrderedDict()
-        self._encoded: OrderedDict[tuple[str, str], bytes] = (
-            OrderedDict()
-        )  # as the ledger is, if nothing changed it since
-        self._met: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._learning = None if self._store is None else Learning(self._store)
+        self.store = self._store = None if store is None else FallibleStore(store)
+        self._lanes: LRU[tuple[str, str], LaneState] = LRU(MOST_LANES)
+        self._encoded: LRU[tuple[str, str], bytes] = LRU(_ENCODED)  # as the ledger is, if nothing changed it since
+        self._met: LRU[tuple[str, str], None] = LRU(MOST_LANES)
+        self._learning = None if self._store is None else TenantLearning(self._store)
         self._blobs = ByteMemory(BLOBS)
         self._replacements = None if self._store is None else edits.Replacements(self._store)
 
@@ -86,36 +87,43 @@ class Keeper:
     def end_left_behind(self) -> None:
         """Calls that were on their way when their process ended are not pending for ever."""
         if self._store is not None:
-            self._store.end_pending(left_behind)
+            store = self._store.store
+            pending = self._store.read([], store.calls_by_status, "pending", limit=_MOST_PENDING)
+            if pending:
+                self._store.end_calls(map(left_behind, pending))
 
     # Lanes
 
     def lane(self, lane: Lane, now: float) -> Ledger:
         """The lane's ledger: from memory, from the store, or a new one."""
         name = (lane.tenant, lane.id)
-        kept = self._lanes.get(name)
-        if kept is None:
-            kept = self._lanes[name] = self._load(lane, now)
-            if len(self._lanes) > MOST_LANES:
-                self._lanes.popitem(last=False)
-        else:
-            self._lanes.move_to_end(name)
-        return kept.ledger
+        state = self._lanes.get(name)
+        if state is None:
+            state = self._lanes[name] = self._load(lane, now)
+        return state.ledger
 
-    def _load(self, lane: Lane, now: float) -> Kept:
-        if self._store is None:
-            return Kept(self._of_account(lane) or Ledger(client=lane.client), Version())
-        row = self._store.ledger(lane.tenant, lane.id)
-        found = None if row is None else ledger.decode(row.data)
-        if row is None and (self._store.down or self._store.ledger_version(lane.tenant, lane.id) != 0):
+    def _load(self, lane: Lane, now: float) -> LaneState:
+        store = self._store
+        if store is None:
+            return LaneState(self._of_account(lane) or Ledger(client=lane.client), Version())
+        row = self._stored_ledger(lane.tenant, lane.id)
+        stored = None if row is None else ledger.decode(row.data)
+        if row is None and (store.down or self._stored_version(lane.tenant, lane.id) != 0):
             # It may be there all the same: it is looked for again when the store is back.
-            return Kept(Ledger(client=lane.client), Version(unread=True))
-        if found is None:
+            return LaneState(Ledger(client=lane.client), Version(unread=True))
+        if stored is None:
             self._enter(lane, now)
-            found = self._of_account(lane)
-        state = Kept(found or Ledger(client=lane.client), Version(0 if row is None else row.version))
-        state.ledger.edits.update(edits.recorded(self._store, lane.tenant, lane.id))
+            stored = self._of_account(lane)
+        state = LaneState(stored or Ledger(client=lane.client), Version(0 if row is None else row.version))
+        state.ledger.edits.update(edits.recorded(store, lane.tenant, lane.id))
         return state
+
+    def _stored_ledger(self, tenant: str, lane: str) -> LedgerRow | None:
+        return None if self._store is None else self._store.read(None, self._store.store.ledger, tenant, lane)
+
+    def _stored_version(self, tenant: str, lane: str) -> int | None:
+        """The version of the stored ledger; None where it cannot be told, 0 without a store."""
+        return 0 if self._store is None else self._store.read(None, self._store.store.ledger_version, tenant, lane)
 
     def _of_account(self, lane: Lane) -> Ledger | None:
         """What the lane of this id sent under the account's token before; None where there was none."""
@@ -124,18 +132,20 @@ class Keeper:
 
     def ledger_of(self, tenant: str, lane: str) -> Ledger | None:
         """A lane's ledger, to look at."""
-        if (kept := self._lanes.get((tenant, lane))) is not None:
-            return kept.ledger
-        row = None if self._store is None else self._store.ledger(tenant, lane)
+        if (state := self._lanes.peek((tenant, lane))) is not None:
+            return state.ledger
+        row = self._stored_ledger(tenant, lane)
         return None if row is None else ledger.decode(row.data)
 
     def recent(self, now: float, most: int) -> Iterator[Lane]:
         """Lanes with a ledger whose sessions were used within the hour, those used last first."""
         if self._store is None:
             return
-        for tenant, session in self._store.recent(_micro(now - REBUILT), most):
-            for row in self._store.lanes(tenant, session):
-                if row.ended_at is None and self._store.ledger_version(tenant, row.id):
+        read, store = self._store.read, self._store.store
+        for active in read([], store.active_sessions, start=_micro(now - REBUILT), limit=most):
+            tenant, session = active.tenant, active.session
+            for row in read([], store.lanes, tenant, session):
+                if row.ended_at is None and self._stored_version(tenant, row.id):
                     client, agent = row.client or "", row.agent or ""
                     yield Lane(tenant=tenant, session=session, id=row.id, client=client, agent=agent, parent=row.parent)
 
@@ -166,100 +176,96 @@ class Keeper:
         name = (lane.tenant, lane.session)
         if self._store is None or name in self._met:
             return
-        if not self._store.has_session(*name):
+        unknown = self._store.read(True, self._store.store.session, *name) is None
+        if unknown:
             row = SessionRow(tenant=lane.tenant, id=lane.session, started_at=_micro(now), client=lane.client or None)
             self._store.put_session(row)
         self._met[name] = None
-        if len(self._met) > MOST_LANES:
-            self._met.popitem(last=False)
 
     def refresh(self, lane: Lane, now: float) -> Ledger | None:
         """The ledger as it is in memory. One that another process has written since is let go of, to be read again.
         What could not be recorded when the lane was born is recorded once more."""
         name, store = (lane.tenant, lane.id), self._store
-        kept = self._lanes.get(name)
-        if store is None or kept is None:
+        state = self._lanes.peek(name)
+        if store is None or state is None:
             return None
         others = store.others()
-        if kept.version.unread:
-            stored = store.ledger_version(lane.tenant, lane.id)
+        if state.version.unread:
+            stored = self._stored_version(lane.tenant, lane.id)
             stale = bool(stored)
             if stored == 0 and not store.down:  # there was none: ours is the first
-                kept.version.unread = False
+                state.version.unread = False
                 self._enter(lane, now)
-        elif others is not None and others == kept.others:
-            stale = kept.version.is_stale()
+        elif others is not None and others == state.others:
+            stale = state.version.is_stale()
         else:
-            stale = kept.version.is_stale(lambda: store.ledger_version(lane.tenant, lane.id))
-        kept.others = others
+            stale = state.version.is_stale(lambda: self._stored_version(lane.tenant, lane.id))
+        state.others = others
         if stale:
             del self._lanes[name]
             self._encoded.pop(name, None)
             return None
-        if kept.born and any(future.done() and future.exception() is not None for future in kept.born):
-            known = ((ref.block, self.load(lane.tenant, ref.replacement)) for ref in kept.ledger.edits.values())
-            found = [(block, data) for block, data in known if data is not None]
-            kept.born = [edits.record(store, lane.tenant, lane.id, block, data, now) for block, data in found]
-        if kept.recording:
-            kept.recording = [future for future in kept.recording if not future.done()]
+        if state.born and any(future.done() and future.exception() is not None for future in state.born):
+            inherited = ((ref.block, self.load(lane.tenant, ref.replacement)) for ref in state.ledger.edits.values())
+            blocks = [(block, data) for block, data in inherited if data is not None]
+            state.born = [edits.record(store, lane.tenant, lane.id, block, data, now) for block, data in blocks]
+        if state.recording:
+            state.recording = [future for future in state.recording if not future.done()]
             self._encoded.pop(name, None)
-            edits.take_in(store, lane.tenant, lane.id, kept.ledger)
-        self._lanes.move_to_end(name)
-        return kept.ledger
+            edits.take_in(store, lane.tenant, lane.id, state.ledger)
+        return self._lanes[name].ledger
 
     def begin(self, lane: Lane) -> list[Future[Any]]:
         """A request of the lane begins: remember how its ledger is. Gives writes that it has to wait for."""
         name = (lane.tenant, lane.id)
-        kept = self._lanes[name]
-        kept.before = self._encoded.pop(name, None) or ledger.encode(kept.ledger)
-        return kept.born
+        state = self._lanes[name]
+        state.before = self._encoded.pop(name, None) or ledger.encode(state.ledger)
+        return state.born
 
     def begun(self, lane: Lane) -> None:
         """The request that began goes out."""
-        kept = self._lanes.get((lane.tenant, lane.id))
-        if kept is not None:
-            kept.before = None
+        state = self._lanes.peek((lane.tenant, lane.id))
+        if state is not None:
+            state.before = None
             self._encoded.pop((lane.tenant, lane.id), None)
 
     def undo(self, lane: Lane) -> None:
         """The request that began does not go out: the ledger is as it was before."""
-        kept = self._lanes.get((lane.tenant, lane.id))
-        if kept is None or kept.before is None:
+        state = self._lanes.peek((lane.tenant, lane.id))
+        if state is None or state.before is None:
             return
-        found, kept.before = ledger.decode(kept.before), None
+        before, state.before = ledger.decode(state.before), None
         self._encoded.pop((lane.tenant, lane.id), None)
-        for name in kept.ledger.__struct_fields__:
-            setattr(kept.ledger, name, getattr(found, name))
+        for name in state.ledger.__struct_fields__:
+            setattr(state.ledger, name, getattr(before, name))
 
     def save_lane(self, lane: Lane) -> None:
         """Write the lane's ledger behind the request. What another process wrote in between stays instead, and so does
         what could not be read."""
-        self._put_lane(lane, _THEIRS)
+        self._put_lane(lane, "keep")
 
     def write_lane(self, lane: Lane) -> list[Future[Any]]:
         """Write the lane's ledger to wait for it; a conflict if another process wrote in between."""
-        written = self._put_lane(lane, None)
+        written = self._put_lane(lane, "refuse")
         return [] if written is None else [written]
 
-    def _put_lane(self, lane: Lane, merge: Merge | None) -> Future[int] | None:
-        name = (lane.tenant, lane.id)
-        kept = self._lanes.get(name)
-        if self._store is None or kept is None:
+    def _put_lane(self, lane: Lane, on_conflict: OnConflict) -> Future[int] | None:
+        name, store = (lane.tenant, lane.id), self._store
+        state = self._lanes.peek(name)
+        if store is None or state is None:
             return None
-        data, version = ledger.encode(kept.ledger), kept.version
+        data, version = ledger.encode(state.ledger), state.version
         if version.unread:  # what is stored must stay
-            return None if merge else self._store.put_ledger(lane.tenant, lane.id, data, expected=0, merge=None)
+            return None if on_conflict == "keep" else store.put_ledger(*name, data, expected=0)
         self._encoded[name] = data
-        if len(self._encoded) > _ENCODED:
-            self._encoded.popitem(last=False)
-        return version.writing(self._store.put_ledger(lane.tenant, lane.id, data, expected=version.known, merge=merge))
+        return version.writing(store.put_ledger(*name, data, expected=version.known, on_conflict=on_conflict))
 
     def known(self, lane: Lane) -> bool:
         return (lane.tenant, lane.id) in self._lanes
 
     def remembers(self, lane: Lane) -> bool:
         """Whether something is known of a lane, here or in the store."""
-        return self.known(lane) or (self._store is not None and bool(self._store.ledger_version(lane.tenant, lane.id)))
+        return self.known(lane) or bool(self._stored_version(lane.tenant, lane.id))
 
     def end_lane(self, lane: Lane, now: float) -> None:
         self._lanes.pop((lane.tenant, lane.id), None)
@@ -269,8 +275,8 @@ class Keeper:
 
     def let_go(self, before: float) -> None:
         """Forget, in memory, lanes that were last used before this, and which sessions are stored."""
-        for name, kept in list(self._lanes.items()):
-            if kept.before is None and kept.ledger.last is not None and kept.ledger.last.at < before:
+        for name, state in list(self._lanes.items()):
+            if state.before is None and state.ledger.last is not None and state.ledger.last.at < before:
                 del self._lanes[name]
                 self._encoded.pop(name, None)
         self._met.clear()
@@ -292,34 +298,38 @@ class Keeper:
         store = self._store
         if store is None or not pool.by_entry:
             return 0
-        row = store.pool(name, pool.model.ref)
+        row = store.read(None, store.store.pool, name, pool.model.ref)
         saved = None if row is None else pools_of(row.data)
         since = now - REBUILT
         if saved is not None:
             times = pool.restore(saved.sent), alone.restore(saved.alone)
             if None not in times:
                 since = max(since, times[0] or since)
-        calls = store.calls(name, model=pool.model.ref, start=_micro(now - REBUILT), limit=_MOST_CALLS)
-        effects = [found for call in calls if (found := stored_effects(call, since)) is not None]
+        start, ref = _micro(now - REBUILT), pool.model.ref
+        calls = store.read([], store.store.calls, name, model=ref, start=start, limit=_MOST_CALLS)
+        effects = [each for call in calls if (each := stored_effects(call, since)) is not None]
         pool.rebuild(each.sent for each in effects)
         alone.rebuild(each.alone for each in effects)
         return len(effects)
 
-    def save_pools(self, name: str, tenant: Tenant, now: float) -> None:
-        """Keep a tenant's pools, so that the next engine need not read an hour of calls."""
+    def finish_tenant(self, name: str, tenant: Tenant, now: float) -> None:
+        """Write what was learned, and the pools, so that the next engine need not read an hour of calls."""
+        if self._learning is not None:
+            self._learning.finish(name, tenant.experience)
         for ref, pool in tenant.pools.items():
             if self._store is not None and pool.by_entry:
-                kept = Pools(pool.encode(now), tenant.pool_alone(pool.model).encode(now))
-                data = msgspec.msgpack.encode(kept)
-                self._store.put_pool(name, ref, data, expected=0, merge=_instead(data))
+                pools = Pools(pool.encode(now), tenant.pool_alone(pool.model).encode(now))
+                data = msgspec.msgpack.encode(pools)
+                self._store.put_pool(name, ref, data, expected=0, on_conflict="replace")
 
     def put_call(self, call: Call) -> None:
         if self._store is not None:
             self._store.put_call(call)
 
-    def leave_call(self, call: LateCall) -> None:
+    def record(self, record: CallRecord) -> None:
+        """Write a planned call as it stands."""
         if self._store is not None:
-            self._store.leave_call(call)
+            self._store.post(PutCall(record.draft()))
 
     # Bytes
 
@@ -353,10 +363,10 @@ class Keeper:
     def inherit(self, lane: Lane, now: float) -> None:
         """A lane that was forked from another begins with its edits and repairs: it sends the same originals. What the
         other does later is not this lane's: its own originals have been sent."""
-        if lane.parent is None or (self._store is not None and self._store.ledger(lane.tenant, lane.id) is not None):
+        if lane.parent is None or self._stored_ledger(lane.tenant, lane.id) is not None:
             return
-        mine, parent = self.lane(lane, now), self._lanes.get((lane.tenant, lane.parent))
-        row = None if self._store is None or parent is not None else self._store.ledger(lane.tenant, lane.parent)
+        mine, parent = self.lane(lane, now), self._lanes.peek((lane.tenant, lane.parent))
+        row = None if parent is not None else self._stored_ledger(lane.tenant, lane.parent)
         theirs = parent.ledger if parent is not None else None if row is None else ledger.decode(row.data)
         if theirs is not None and not lane.subagent:
             mine.repairs = msgspec.msgpack.decode(msgspec.msgpack.encode(theirs.repairs), type=type(theirs.repairs))
@@ -368,10 +378,6 @@ class Keeper:
         known = edits.recorded(self._store, lane.tenant, lane.parent)
         mine.edits.update({block: EditRef(block, known[block].replacement, now) for block in born})
         self._lanes[lane.tenant, lane.id].born += born.values()
-
-
-def _instead(data: bytes) -> Merge:
-    return lambda _stored: data
 
 
 def wait(futures: Iterable[Future[Any]], timeout: float = DURABLE_TIMEOUT_S) -> None:

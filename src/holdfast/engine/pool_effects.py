@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from holdfast.caches import Entry, Outcome
 from holdfast.core import Effect, effect
-from holdfast.store import Call
+from holdfast.store import Call, pack_records
 
 
 class Pools(Struct, frozen=True):
@@ -33,7 +32,6 @@ _Entry = tuple[bytes, int, str, float, float, float, float]
 """The fields of an entry, in their order."""
 _Written = tuple[float, float | None, list[_Entry], list[_Entry], tuple[bytes, ...]]
 _decoder = msgspec.msgpack.Decoder(tuple[_Written, _Written | None])
-_encoder = msgspec.msgpack.Encoder()
 
 
 def effect_of(predicted: Outcome, outcome: Outcome, first_token: float | None) -> Effect:
@@ -44,7 +42,7 @@ def effect_of(predicted: Outcome, outcome: Outcome, first_token: float | None) -
 
 
 def effects_of(sent: Effect, alone: Effect) -> bytes:
-    return _encoder.encode((_written(sent), None if alone == sent else _written(alone)))
+    return pack_records((sent, alone))
 
 
 def effects_from(data: bytes) -> Effects | None:
@@ -55,10 +53,6 @@ def effects_from(data: bytes) -> Effects | None:
         return None
     done = _read(sent)
     return Effects(done, done if alone is None else _read(alone))
-
-
-def _written(done: Effect) -> tuple[object, ...]:
-    return done.at, done.first_token, [*map(astuple, done.new)], [*map(astuple, done.refreshed)], done.gone
 
 
 def _read(written: _Written) -> Effect:

@@ -14,7 +14,7 @@ from holdfast.records.events import IDS, Bus, Event
 from holdfast.wire import Body, Dialect, Reading
 
 from . import gemini_contents, keepalive, succession
-from .journal import Teller
+from .journal import CallJournal
 from .keepalive import DuePing
 from .lane import Lane, PreparedCall, SideCall
 from .reports import Reports
@@ -28,7 +28,7 @@ WANTED = "off"
 class Beside:
     def __init__(self, state: State, bus: Bus | None, reports: Reports | None) -> None:
         self._state, self._ids, self._lock = state, IDS, threading.RLock()
-        self._teller = Teller(state.keeper.shelf, bus, reports, self._ids)
+        self._teller = CallJournal(state.keeper.store, bus, reports, self._ids)
 
     def report_to(self, reports: Reports) -> None:
         """Write break reports there from now on, unless the engine was made with a place for them."""
@@ -123,7 +123,7 @@ class Beside:
     def tell(self, lane: Lane, *payloads: Event, now: float) -> None:
         """Events of a lane's session, for the store and the bus."""
         with self._lock:
-            self._teller.tell(lane, None, now, *payloads)
+            self._teller.emit(lane, None, now, *payloads)
 
     def cold(self, tenant: str) -> None:
         """The provider's caches are known to be empty for this tenant; what was learned stays."""

@@ -21,7 +21,7 @@ from holdfast.store import Store
 from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Reading, Unreadable
 
 from .lane import Lane
-from .persistence import Keeper
+from .persistence import Persistence
 
 KEPT_BODIES = 12_000_000
 """Bytes of lanes' last bodies that are remembered, to say what changed in them. Mostly the reader has the same ones."""
@@ -65,7 +65,7 @@ class State:
     def __init__(self, settings: Settings | Callable[[str], Settings] | None, store: Store | None) -> None:
         known = settings if settings is not None else Settings()
         self._settings = known if callable(known) else lambda _agent: known
-        self.keeper = Keeper(store)
+        self.keeper = Persistence(store)
         self.theirs = PromptReader()
         self.given = PromptReader(kept_bodies=GIVEN_BODIES, beside=self.theirs)
         self.ours = PromptReader(kept_bodies=OURS_BODIES, kept_blocks=OURS_BLOCKS)
@@ -127,7 +127,7 @@ class State:
 
     def close(self, now: float) -> None:
         for name, tenant in self._tenants.items():
-            self.keeper.save_pools(name, tenant, now)
+            self.keeper.finish_tenant(name, tenant, now)
 
     def memory(self, tenant: str) -> ByteMemory:
         memory = self._memories.get(tenant)

@@ -1,7 +1,7 @@
 """What tenants have learned, which several processes add to: loaded once, written behind requests.
 
-A write adds what was learned since the one before to whatever another process wrote in between. What a failed write was
-to add is added by the next; what could not be read is never replaced.
+A write is a compare-and-set. Where another process wrote in between, its row stays, and what was learned since is added
+to that and written again; so is what a failed write was to add. What could not be read is never replaced.
 """
 
 from __future__ import annotations
@@ -14,72 +14,126 @@ from msgspec import Struct, field
 from holdfast.core import Experience, experience
 from holdfast.core import merged as merge_experience
 
-from .fallible_store import Shelf
-from .versions import Added, merged
+from .fallible_store import FallibleStore
 
 LEARNED = ""
 """The name, among a tenant's pools, of what was learned beyond them."""
 
-_UNKNOWN = -(1 << 40)
-"""Expected of what could not be read: no version is ever this one, so ours is added to whatever is there."""
 _NOTHING = experience.encode(Experience())
+_ATTEMPTS = 8
+"""Writes at the end, each against another process that wrote in between."""
+_WAIT = 2.0
+"""Seconds to wait for one of them."""
 
 
-class _Learned(Struct):
-    """What a tenant's row holds as far as we know, and our writes of it that are under way: what was written, and what
-    had been before. `behind` says that others wrote too."""
+class _Write(Struct, frozen=True):
+    """One that is under way: what it makes of `before`, and which version that was."""
 
+    future: Future[int]
     version: int
+    before: bytes
+    data: bytes
+
+
+class _Row(Struct):
+    """A tenant's row as far as we know."""
+
+    version: int | None
+    """None where it could not be read."""
     base: bytes
-    under_way: deque[tuple[Future[int], int, bytes, bytes]] = field(default_factory=deque)
+    """What of ours is in it once the writes under way are done."""
+    under_way: deque[_Write] = field(default_factory=deque)
     behind: bool = False
+    """It has to be read again before it is written."""
+    others: int | None = None
+    """What the store said of other processes when it was last asked."""
 
 
-class Learning:
+class TenantLearning:
     """The experience of tenants in a store."""
 
-    def __init__(self, store: Shelf) -> None:
+    def __init__(self, store: FallibleStore) -> None:
         self._store = store
-        self._known: dict[str, _Learned] = {}
+        self._rows: dict[str, _Row] = {}
 
     def load(self, tenant: str) -> Experience:
         version, base = self._stored(tenant)
-        self._known[tenant] = _Learned(_UNKNOWN if version is None else version, base)
+        self._rows[tenant] = _Row(version, base, behind=version is None)
         return experience.decode(base)
 
     def save(self, tenant: str, mine: Experience) -> None:
         """Write it behind the request; what others have learned meanwhile is taken in."""
-        known = self._known[tenant]
-        if known.behind or (known.under_way and known.under_way[0][0].done()):
+        row, others = self._rows[tenant], self._store.others()
+        _collect(row)
+        if not row.under_way and (others is None or others != row.others):
+            row.behind = True
+        row.others = others
+        if row.behind:
             self._catch_up(tenant, mine)
-        before, data = known.base, experience.encode(mine)
-        future = self._store.put_pool(tenant, LEARNED, data, expected=known.version, merge=Added(data, before))
-        known.under_way.append((future, known.version, before, data))
-        known.version, known.base = known.version + 1, data
+        if row.behind or row.version is None:  # ours must not replace what could not be read
+            return
+        before, data, version = row.base, experience.encode(mine), row.version
+        future = self._store.put_pool(tenant, LEARNED, data, expected=version, on_conflict="keep")
+        row.under_way.append(_Write(future, version, before, data))
+        row.version, row.base = version + 1, data
+
+    def finish(self, tenant: str, mine: Experience) -> None:
+        """Write what could not be written yet, because other processes wrote or the store was down."""
+        row = self._rows.get(tenant)
+        if row is not None and row.behind:
+            self._store.store.flush(_WAIT)  # it may be back: writes that are queued tell
+        for _ in range(_ATTEMPTS):
+            if row is None or not (row.behind or row.under_way):
+                return
+            for write in row.under_way:
+                if not write.future.done() and self._store.down:
+                    return
+                try:
+                    write.future.exception(timeout=_WAIT)
+                except TimeoutError:
+                    return
+            self._catch_up(tenant, mine)
+            if row.behind:  # it cannot be read
+                return
+            if experience.encode(mine) == row.base:
+                return
+            self.save(tenant, mine)
 
     def _catch_up(self, tenant: str, mine: Experience) -> None:
         """Take in what other processes have learned, once our own writes are done: only then is it known what of the
         stored is ours."""
-        known = self._known[tenant]
-        while known.under_way and known.under_way[0][0].done():
-            future, version, before, data = known.under_way.popleft()
-            if future.exception() is not None:  # nothing was written: it is still to be added
-                known.base, known.version, known.behind = merged(known.base, before, data), _UNKNOWN, True
-            elif future.result() != version + 1:
-                known.behind = True
-        if not known.behind or known.under_way:
+        row = self._rows[tenant]
+        _collect(row)
+        if not row.behind or row.under_way:
             return
-        version_now, stored = self._stored(tenant)
-        if version_now is None:
+        version, stored = self._stored(tenant)
+        if version is None:
             return
-        found = merge_experience(experience.decode(stored), mine, experience.decode(known.base))
-        for part in found.__struct_fields__:
-            setattr(mine, part, getattr(found, part))
-        known.version, known.base, known.behind = version_now, stored, False
+        if (version, stored) == (row.version, row.base):
+            row.behind = False
+            return
+        theirs = merge_experience(experience.decode(stored), mine, experience.decode(row.base))
+        for part in theirs.__struct_fields__:
+            setattr(mine, part, getattr(theirs, part))
+        row.version, row.base, row.behind = version, stored, False
 
     def _stored(self, tenant: str) -> tuple[int | None, bytes]:
         """Version and bytes of the row; no version where it cannot be read."""
-        row = self._store.pool(tenant, LEARNED)
+        row = self._store.read(None, self._store.store.pool, tenant, LEARNED)
         if row is not None:
             return row.version, row.data
         return None if self._store.down else 0, _NOTHING
+
+
+def _collect(row: _Row) -> None:
+    """Look at the writes that are done."""
+    while row.under_way and row.under_way[0].future.done():
+        write = row.under_way.popleft()
+        if write.future.exception() is not None or write.future.result() != write.version + 1:
+            # Not written: what it was to add is no longer in what the later ones began with.
+            row.base, row.behind = _merged(row.base, write.before, write.data), True
+
+
+def _merged(stored: bytes, mine: bytes, base: bytes) -> bytes:
+    """What is stored, with what was learned from `base` to `mine`."""
+    return experience.encode(merge_experience(*(experience.decode(each) for each in (stored, mine, base))))

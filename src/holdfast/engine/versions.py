@@ -1,15 +1,11 @@
-"""Values that several processes write: which version is ours, and what becomes of somebody else's."""
+"""Values that several processes write: which version is ours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from msgspec import Struct
-
-from holdfast.core import experience
-from holdfast.core import merged as merge_experience
-from holdfast.store import Merge, VersionConflictError
+from holdfast.store import VersionConflictError
 
 
 class Version:
@@ -49,31 +45,3 @@ class Version:
         if stored is None:
             return False
         return self.stale or stored > self.known or (stored != self.known and not self._under_way)
-
-
-class Theirs(Struct, frozen=True):
-    """What another process wrote in between stays."""
-
-    def __call__(self, stored: bytes) -> bytes:
-        return stored
-
-    def after(self, earlier: Merge) -> Merge | None:
-        return self if isinstance(earlier, Theirs) else None
-
-
-class Added(Struct, frozen=True):
-    """What was learned since `before` is added to what another process wrote in between."""
-
-    data: bytes
-    before: bytes
-
-    def __call__(self, stored: bytes) -> bytes:
-        return merged(stored, self.data, self.before)
-
-    def after(self, earlier: Merge) -> Merge | None:
-        return Added(self.data, earlier.before) if isinstance(earlier, Added) else None
-
-
-def merged(stored: bytes, mine: bytes, base: bytes) -> bytes:
-    """What is stored, with what was learned from `base` to `mine`."""
-    return experience.encode(merge_experience(*(experience.decode(each) for each in (stored, mine, base))))

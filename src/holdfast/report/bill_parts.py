@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Final
 
 from holdfast.facts import Rates, Tiers, changes_between, tiers
-from holdfast.store import DAY, HOUR, SIZES, BillExtent, BillPart, BillQuestion, hour_of
+from holdfast.store import DAY, EXACT, HOUR, SIZES, BillExtent, BillPart, BillQuestion, hour_of
 
-from .tally import EXACT, moment
+from .tally import moment
 
 Span = tuple[int, int]
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import asdict, replace
 
 from holdfast.records import UNSPLIT, Usage
-from holdfast.store import HOUR, BillExtent, BillSums, Break, Call, CallHour, Store, hour_of
+from holdfast.store import EXACT, HOUR, BillExtent, BillSums, Break, Call, CallHour, Store, hour_of
 
 from .bill_parts import UNEVEN, PartPrices, day_of, plain_cost_of, question
 from .results import Bill, SessionSums, Sums
-from .tally import EXACT, LAST, Tally, dollars_of, judged, moment, plain_cost, window, without_cache
+from .tally import LAST, Tally, dollars_of, judged, moment, plain_cost, window, without_cache
 
 _MOST_BREAKS = 1_000_000
 

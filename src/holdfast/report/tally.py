@@ -8,10 +8,19 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from holdfast import store
 from holdfast.facts import rates
 from holdfast.records import MISSED, Usage
-from holdfast.store import EXACT, BillPart, Break, Call, StoredVerdict, effectiveness, is_subscription, read_verdict
+from holdfast.store import (
+    EXACT,
+    BillPart,
+    Break,
+    Call,
+    StoredVerdict,
+    effectiveness,
+    has_estimate,
+    is_subscription,
+    read_verdict,
+)
 
 from .results import Sums, TimeWindow
 
@@ -44,7 +53,7 @@ def judged(call: Call) -> StoredVerdict:
 
 def is_estimated(call: Call) -> bool:
     """Whether a part of a call's usage is an estimate: its answer was cut, or still comes."""
-    return store.is_estimated(call.verdict)
+    return has_estimate(call.verdict)
 
 
 def without_cache(call: Call) -> Decimal | None:

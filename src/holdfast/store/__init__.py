@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .interface import Store as Store
     from .interface import VersionConflictError as VersionConflictError
     from .interface import Writes as Writes
+    from .operations import Commit as Commit
     from .operations import OnConflict as OnConflict
     from .operations import Operation as Operation
     from .operations import PutCall as PutCall
@@ -70,12 +71,13 @@ if TYPE_CHECKING:
     from .sqlite.store import open_store as open_store
     from .sqlite.store import path_of as path_of
     from .sums import DAY as DAY
+    from .sums import EXACT as EXACT
     from .sums import HOUR as HOUR
     from .sums import SIZES as SIZES
     from .sums import StoredVerdict as StoredVerdict
     from .sums import effectiveness as effectiveness
+    from .sums import has_estimate as has_estimate
     from .sums import hour_of as hour_of
-    from .sums import is_estimated as is_estimated
     from .sums import read_verdict as read_verdict
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -84,7 +86,7 @@ else:
             ".sqlite": "tenant_removal",
             ".blobs": "PRIVATE_FILE blobs_of make_private_directory",
             ".interface": "Store VersionConflictError Writes",
-            ".operations": "OnConflict Operation PutCall",
+            ".operations": "Commit OnConflict Operation PutCall",
             ".rows": (
                 "BillExtent BillPart BillQuestion BillSums Blob Break CacheEffectiveness Call CallDraft "
                 "CallHour CallStatus Edit EventHour EventRow Injection KnowledgeEntry KnowledgeFilter "
@@ -99,6 +101,6 @@ else:
             ".sqlite.schema": "APPLICATION_ID VERSIONS check_ours schema_version",
             ".sqlite.space": "SMALL StoreInUseError alone vacuum",
             ".sqlite.store": "SqliteStore open_existing open_store path_of",
-            ".sums": "DAY HOUR SIZES StoredVerdict effectiveness hour_of is_estimated read_verdict",
+            ".sums": "DAY HOUR EXACT SIZES StoredVerdict effectiveness hour_of has_estimate read_verdict",
         },
     )

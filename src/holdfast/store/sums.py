@@ -56,7 +56,7 @@ def read_verdict(data: bytes | None) -> StoredVerdict:
         return _NO_VERDICT
 
 
-def is_estimated(verdict: bytes | None) -> bool:
+def has_estimate(verdict: bytes | None) -> bool:
     """Whether a part of a call's usage is an estimate: its answer was cut, or still comes."""
     return verdict is not None and b'"estimated":true' in verdict
 

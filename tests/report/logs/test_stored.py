@@ -13,7 +13,7 @@ from holdfast.records import usage
 from holdfast.report.logs import bodies, chat, gateway_store, shapes
 from holdfast.report.logs.records import BrokenSource, LoggedBreak, LoggedRequest
 from holdfast.store import Break, Call, Lane, open_existing, open_store
-from holdfast.store.schema import VERSIONS
+from holdfast.store.sqlite.schema import VERSIONS
 from tests.report.logs.request_logs import is_mine
 from tests.report.worked import CHAT, CODING, GPT, HAIKU, NEW, SONNET, Worked, work
 

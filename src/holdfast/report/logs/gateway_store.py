@@ -21,10 +21,10 @@ from holdfast.store import (
     Break,
     Call,
     SqliteStore,
-    is_estimated,
+    has_estimate,
     is_subscription,
-    judged,
     open_existing,
+    read_verdict,
 )
 
 from .members import shown
@@ -172,7 +172,7 @@ def _told(found: Break) -> LoggedBreak:
 
 
 def _logged(call: Call, place: str, session: str, agent: str, told: LoggedBreak | None) -> LoggedRequest:
-    first, verdict = call.first_token_at, judged(call.verdict)
+    first, verdict = call.first_token_at, read_verdict(call.verdict)
     return LoggedRequest(
         session=session,
         source=place,
@@ -185,7 +185,7 @@ def _logged(call: Call, place: str, session: str, agent: str, told: LoggedBreak 
         reset=call.reset,
         told=told,
         subscription=is_subscription(call.tenant),
-        cut=is_estimated(call.verdict),
+        cut=has_estimate(call.verdict),
         judged=verdict.explained is not None,
         author=call.tenant,
         repairs=verdict.repairs,

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..interface import Store
 from ..rows import BillExtent, BillPart, BillQuestion, BillSums, Call, GoneHour, UnansweredCall
-from ..sums import DAY, EXACT, HOUR, SIZES, is_estimated, read_verdict
+from ..sums import DAY, EXACT, HOUR, SIZES, has_estimate, read_verdict
 from .connections import Questions, conditions, has_table
 from .tables import CALL_COLUMNS, names, read_call
 
@@ -33,7 +33,7 @@ SUM_OF_CALLS = (
     f"SELECT tenant, session, started_at - (started_at % {HOUR} + {HOUR}) % {HOUR}, model, "
     f"CASE WHEN client IS NULL THEN '{NO_CLIENT}' ELSE '=' || client END, kind, CASE {_size} ELSE 0 END, "
     "cost IS NOT NULL, count(*), sum(input), sum(read), sum(written), sum(output), "
-    "decimal_sum(cost), decimal_sum(saved_of(verdict)), sum(is_estimated(verdict)) FROM calls WHERE input IS NOT NULL "
+    "decimal_sum(cost), decimal_sum(saved_of(verdict)), sum(has_estimate(verdict)) FROM calls WHERE input IS NOT NULL "
     "AND status != 'pending'"
 )
 """One row of `bill_hours` for each group of stored calls. Needs the functions of `add_functions`."""
@@ -99,7 +99,7 @@ def _add(connection: sqlite3.Connection, key: Key, calls: list[Call]) -> None:
         assert usage is not None
         for place, count in enumerate((usage.input, usage.read, usage.written, usage.output)):
             counts[place] += count
-        estimated += is_estimated(call.verdict)
+        estimated += has_estimate(call.verdict)
         if usage.cost is not None:
             costs.append(usage.cost)
         if (saved := read_verdict(call.verdict).saved) is not None:

@@ -109,7 +109,8 @@ class CallQuestions(Questions, Store):
         with self._readers.snapshot() as connection:
             rows = connection.execute(
                 f"SELECT tenant, session, max(started_at) AS last FROM calls WHERE {where} "
-                "AND substr(session, 1, ?) = ? GROUP BY tenant, session ORDER BY session != ?, last DESC, session LIMIT ?",
+                "AND substr(session, 1, ?) = ? GROUP BY tenant, session "
+                "ORDER BY session != ?, last DESC, session LIMIT ?",
                 [*values, len(prefix), prefix, prefix, limit],
             ).fetchall()
             sql = "SELECT min(started_at), max(started_at) FROM calls WHERE tenant = ? AND session = ?"

@@ -17,7 +17,7 @@ from holdfast.config import close_to_others, holdfast_home
 from holdfast.errors import HoldfastError
 
 from ..blobs import PRIVATE_FILE, BlobFiles, file_problem, make_private_directory
-from ..sums import EXACT, is_estimated, read_verdict
+from ..sums import EXACT, has_estimate, read_verdict
 from .problems import primary_code, store_problem
 
 _CACHE_KIB = 8 * 1024  # the tails of a few thousand sessions' index pages stay in memory
@@ -93,7 +93,7 @@ def connect(path: Path, *, busy_timeout: float, create: bool = True) -> sqlite3.
 def add_functions(connection: sqlite3.Connection) -> None:
     """What the sums of calls use."""
     connection.create_function("saved_of", 1, _saved_of, deterministic=True)
-    connection.create_function("is_estimated", 1, is_estimated, deterministic=True)
+    connection.create_function("has_estimate", 1, has_estimate, deterministic=True)
     connection.create_aggregate("decimal_sum", 1, cast(Any, _DecimalSum))
 
 
