@@ -87,8 +87,7 @@ def settled(gate: Gated) -> Store:
 
     def written() -> bool:
         store.flush()
-        sql = "SELECT count(*) FROM calls WHERE cost IS NULL"
-        return store._read(lambda each: each.execute(sql).fetchone()[0]) == 0
+        return all(call.usage is not None and call.usage.cost is not None for call in store.calls())
 
     eventually(written)
     gate.gateway.engine._repair_savings.flush()
@@ -139,7 +138,7 @@ def test_sessions_and_calls_are_told_apart(tmp_path: Path) -> None:
         found = {name: repair_savings(store, "suggest", session=name) for name in sessions}
         assert sorted(said is not None for said in found.values()) == [False, True]
         whole = repair_savings(store, "suggest")
-        calls = [id_ for (id_,) in store._read(lambda each: each.execute("SELECT id FROM calls").fetchall())]
+        calls = [call.id for call in store.calls()]
         assert repair_savings(store, "suggest", calls=calls) == whole
 
 

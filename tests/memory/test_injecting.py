@@ -507,7 +507,7 @@ class TestLanes:
         body = door.engine.parse(WIRE["anthropic"], asking(*said))
         assert isinstance(body, Body)
         return door.injecting.remember(
-            Reminder(body=body, lane=lane, read=lambda: door.engine.read(body), now=door.clock.now(), patience=30)
+            Reminder(body=body, lane=lane, read=lambda: door.engine.read(body), now=door.clock.now(), timeout=30)
         )
 
     def test_a_fork_with_a_lane_of_its_own_goes_on_with_what_the_other_was_given(self, door: MemoryDoor) -> None:
