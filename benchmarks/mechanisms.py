@@ -150,7 +150,7 @@ MECHANISMS = (
         "schema stripping",
         "schemas that discovery found become a line",
         "`tools.deferral.strip`",
-        ("tools/carriers.py", "tools/schema_strip.py"),
+        ("tools/carriers.py", "tools/masking.py"),
         "event `cache.planned` (edits)",
         mechanisms_agent.stripping,
     ),

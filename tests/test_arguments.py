@@ -13,7 +13,7 @@ from holdfast import Engine
 from holdfast.agent import Session, Sessions, Task, open_agent
 from holdfast.config.schema import Settings
 from holdfast.errors import ArgumentError, HoldfastError
-from holdfast.tools import Section, Tool, tool
+from holdfast.tools import GuideSection, Tool, tool
 from tests.agent.driving import Bench
 
 MODEL = {"agent.model": "anthropic:claude-haiku-5-5"}
@@ -154,13 +154,13 @@ class TestOpenAgent:
             ),
             ({"sections": [1]}, "sections=[…] got an int; give a list of sections"),
             ({"sections": None}, "sections=… got None"),
-            ({"sections": Section(name="a", text="b", tools=("c",))}, "sections=… got a Section; give a list"),
+            ({"sections": GuideSection(name="a", text="b", tools=("c",))}, "sections=… got a Section; give a list"),
             (
-                {"sections": [Section(name="a", text="b", tools="read_file")]},  # type: ignore[arg-type]
+                {"sections": [GuideSection(name="a", text="b", tools="read_file")]},  # type: ignore[arg-type]
                 "a section of sections=[…] has no text as its name or text, or tools that are no tuple of names; give",
             ),
-            ({"sections": [Section(name="a", text=3, tools=())]}, "a section of sections=[…] has no text"),  # type: ignore[arg-type]
-            ({"sections": [Section(name="a", text="b", tools=(1,))]}, "tools that are no tuple"),  # type: ignore[arg-type]
+            ({"sections": [GuideSection(name="a", text=3, tools=())]}, "a section of sections=[…] has no text"),  # type: ignore[arg-type]
+            ({"sections": [GuideSection(name="a", text="b", tools=(1,))]}, "tools that are no tuple"),  # type: ignore[arg-type]
         ],
     )
     def test_what_it_is_opened_with(self, tmp_path: Path, given: dict[str, Any], said: str) -> None:
@@ -175,7 +175,7 @@ class TestOpenAgent:
 
     def test_guides_and_sections_that_it_takes(self, tmp_path: Path) -> None:
         async def main() -> None:
-            section = Section(name="rooms", text="Rooms are on floor 2.", tools=("read_file",))
+            section = GuideSection(name="rooms", text="Rooms are on floor 2.", tools=("read_file",))
             for given in (
                 {"guides": {}},
                 {"guides": None, "sections": ()},

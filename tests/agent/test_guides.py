@@ -21,7 +21,7 @@ from holdfast.records.events.tools import GuideDelivered
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
-from holdfast.tools import Section, Tool, ToolContext, ToolExecutionError, ToolOutput, tool
+from holdfast.tools import GuideSection, Tool, ToolContext, ToolExecutionError, ToolOutput, tool
 from holdfast.tools.builtin import builtin_tools
 from holdfast.tools.guides import HEADING, wrapped
 from holdfast.wire import DIALECTS, Body
@@ -250,7 +250,7 @@ NOTE = Tool(name="note", description="Notes.", run=_note, effect="read", guide="
 
 
 def test_c49_a_host_adds_its_own_by_tool_and_by_section(tmp_path: Path) -> None:
-    group = Section(name="notes", text="Held back.", tools=("note",))
+    group = GuideSection(name="notes", text="Held back.", tools=("note",))
     provider = talk(
         tmp_path, calls(("note", {"fail": 1})), calls(("note", {})), calls(WRITE), tools=(NOTE,), sections=[group]
     )
@@ -263,7 +263,7 @@ def test_c49_a_host_adds_its_own_by_tool_and_by_section(tmp_path: Path) -> None:
         calls(("note", {}), WRITE),
         tools=(NOTE,),
         guides={"note": HOST},
-        sections=[Section(name=PRIVILEGED.name, text="Ask Ann first.", tools=("write_file",))],
+        sections=[GuideSection(name=PRIVILEGED.name, text="Ask Ann first.", tools=("write_file",))],
     )
     noted, wrote = replaced.results()
     assert noted == f"noted\n{wrapped(HOST)}"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.records import Message, Text, ToolResult, ToolUse
-from holdfast.tools.contract import RefusedCall, Resolved, Tool
+from holdfast.tools.contract import RefusedCall, ResolvedCall, Tool
 from holdfast.tools.lifecycle import ToolUsage
 from holdfast.tools.toolset import ToolSet, ToolSetState
 from tests.tools.sets import CORE, call, chain, prefix, through, tool, toolset, used
@@ -117,9 +117,9 @@ class World:
                 assert "select:" + name in found.text
                 assert tools.carrier != "call_tool"
             else:
-                assert found == Resolved(self.existing[name], {"subject": "x"})
+                assert found == ResolvedCall(self.existing[name], {"subject": "x"})
             if tools.carrier == "call_tool":
-                assert isinstance(tools.resolve(through(name, {})), Resolved) == (name in self.existing)
+                assert isinstance(tools.resolve(through(name, {})), ResolvedCall) == (name in self.existing)
         assert {each.name for each in tools.findable()} == set(tools.deferred)
         assert set(tools.deferred) | set(tools.declared) >= set(self.existing)
         assert not set(tools.deferred) & set(tools.declared)

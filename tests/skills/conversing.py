@@ -22,7 +22,7 @@ from holdfast.simulator import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.server import running
 from holdfast.skills.loader import load_skills
-from holdfast.skills.session import Composed, SessionSkills
+from holdfast.skills.session import SessionSkills, SkillPrompt
 from holdfast.store import Break, Session, SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
 from tests.support.toolboxes import toolbox
@@ -71,7 +71,7 @@ class Conversation:
             skills=self.skills,
         )
         self.messages: list[Message] = []
-        self.composed = Composed(text="", index="", padding="", preloaded=(), why="")
+        self.composed = SkillPrompt(text="", index="", padding="", preloaded=(), why="")
         self.composed = self.skills.compose(
             persona,
             tools=self.box.definitions(),

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.sections.agent import Skills
-from holdfast.skills.loader import load_roots, load_skills, skill_store_factory
-from holdfast.skills.roots import roots_of
-from holdfast.skills.skill import Root, Shadowed
+from holdfast.skills.loader import load_roots, load_skills, roots_of, skill_store_factory
+from holdfast.skills.skill import ShadowedSkill, SkillRoot
 from holdfast.skills.store import SkillStore
 
 from .writing import skill_text, write_file, write_skill
@@ -257,7 +256,7 @@ def test_a_root_that_is_no_directory_is_a_warning_and_the_others_load(tmp_path: 
     (tmp_path / "loop").symlink_to("loop")
     write_skill(tmp_path / "there", "pdf")
     bad = [tmp_path / "file", tmp_path / "file" / "below", tmp_path / "broken", tmp_path / "loop", tmp_path / "nul\0"]
-    store = load_roots([Root(path, "global") for path in (*bad, tmp_path / "there")])
+    store = load_roots([SkillRoot(path, "global") for path in (*bad, tmp_path / "there")])
     assert names(store) == ["pdf"]
     assert [skipped.path for skipped in store.skipped] == bad
     assert len(said(caplog)) == len(bad)
@@ -291,7 +290,7 @@ def test_d3_d33_a_workspace_skill_replaces_the_global_one_wholesale_and_says_so(
     (skill,) = store.list_skills()
     assert (skill.description, skill.body, skill.source, skill.skill_dir) == ("workspace", "W", "workspace", here)
     assert (skill.license, skill.metadata) == (None, None)
-    assert store.shadowed == (Shadowed("pdf", there, here),)
+    assert store.shadowed == (ShadowedSkill("pdf", there, here),)
     (line,) = said(caplog, logging.INFO)
     assert "skill 'pdf' in workspace overrides global definition" in line
     assert said(caplog) == []
@@ -319,7 +318,9 @@ def test_at_each_level_the_first_root_wins_and_the_workspace_beats_both(tmp_path
         write_skill(tmp_path / root, "pdf", body=root)
     for root in ("g1", "g2"):
         write_skill(tmp_path / root, "zip", body=root)
-    roots = [Root(tmp_path / name, "global" if name[0] == "g" else "workspace") for name in ("g1", "g2", "w1", "w2")]
+    roots = [
+        SkillRoot(tmp_path / name, "global" if name[0] == "g" else "workspace") for name in ("g1", "g2", "w1", "w2")
+    ]
     store = load_roots(roots)
     assert {skill.name: skill.body for skill in store.list_skills()} == {"pdf": "w1", "zip": "g1"}
     assert [(each.name, each.path.parent.name, each.by.parent.name) for each in store.shadowed] == [
@@ -370,10 +371,10 @@ def test_d31_the_methods_of_a_store(tmp_path: Path) -> None:
 def test_roots_come_from_the_configuration(tmp_path: Path) -> None:
     settings = Skills(roots=("/home/me/.holdfast/skills", ".holdfast/skills", "team/../skills", "/opt/skills"))
     assert roots_of(settings, tmp_path) == (
-        Root(Path("/home/me/.holdfast/skills"), "global"),
-        Root(tmp_path / ".holdfast" / "skills", "workspace"),
-        Root(tmp_path / "skills", "workspace"),
-        Root(Path("/opt/skills"), "global"),
+        SkillRoot(Path("/home/me/.holdfast/skills"), "global"),
+        SkillRoot(tmp_path / ".holdfast" / "skills", "workspace"),
+        SkillRoot(tmp_path / "skills", "workspace"),
+        SkillRoot(Path("/opt/skills"), "global"),
     )
     assert [root.source for root in roots_of(settings, None)] == ["global", "global"]
 

@@ -19,7 +19,7 @@ from holdfast.facts import model
 from holdfast.records import Request, Text, ToolUse
 from holdfast.skills.index import HEADING, HINT, LEFT_OUT
 from holdfast.skills.loader import skill_store_factory
-from holdfast.skills.session import Composed, SessionSkills
+from holdfast.skills.session import SessionSkills, SkillPrompt
 from holdfast.tools import Toolbox
 from holdfast.wire import DIALECTS
 from tests.support.toolboxes import toolbox
@@ -93,7 +93,7 @@ def process(tmp_path: Path) -> Process:
     return Process(tmp_path)
 
 
-def composed(skills: SessionSkills, mode: Any) -> Composed:
+def composed(skills: SessionSkills, mode: Any) -> SkillPrompt:
     """`economic` pads only where little is missing."""
     return skills.compose(
         PERSONA * (20 if mode == "economic" else 1), models=[OPUS], outlook=Outlook(calls=50), cache=Cache(padding=mode)

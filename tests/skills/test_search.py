@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.skills.search import MANY, SkillSearch
 from holdfast.skills.skill import Skill
-from holdfast.skills.store import SkillStore
+from holdfast.skills.store import MANY, SkillSearch, SkillStore
 from holdfast.tools.search import COMMON
 from tests.skills.sessions import skill
 

@@ -12,7 +12,7 @@ from holdfast import notices
 from holdfast.config.sections.agent import Skills
 from holdfast.skills import loader
 from holdfast.skills.loader import load_roots, load_skills, skill_store_factory
-from holdfast.skills.skill import Root
+from holdfast.skills.skill import SkillRoot
 from holdfast.skills.store import SkillStore
 from holdfast.tools.workspace import Workspace
 
@@ -107,7 +107,7 @@ def test_the_files_beside_a_linked_skill_can_be_read_by_tools(tmp_path: Path) ->
     root = workspace / ".holdfast" / "skills"
     root.mkdir(parents=True)
     (root / "pdf").symlink_to(home / ".shared" / "pdf")
-    store = load_roots([Root(home, "global"), Root(root, "workspace")], workspace=workspace)
+    store = load_roots([SkillRoot(home, "global"), SkillRoot(root, "workspace")], workspace=workspace)
     (skill,) = store.list_skills()
     assert skill.source == "workspace"
     files = Workspace(workspace, readable=[skill.skill_dir])
@@ -223,9 +223,9 @@ def test_a_workspace_may_be_reached_through_a_link(tmp_path: Path, caplog: Log) 
     (tmp_path / "workspace").symlink_to("real")
     for workspace in (tmp_path / "workspace", tmp_path / "real"):
         assert names(skill_store_factory(Skills(roots=("skills",)), workspace)()) == ["pdf"]
-    assert names(load_roots([Root(tmp_path / "real" / "skills", "workspace")], workspace=tmp_path / "workspace")) == [
-        "pdf"
-    ]
+    assert names(
+        load_roots([SkillRoot(tmp_path / "real" / "skills", "workspace")], workspace=tmp_path / "workspace")
+    ) == ["pdf"]
     assert caplog.records == []
 
 
@@ -238,7 +238,9 @@ def test_the_same_directory_twice_counts_once_and_for_the_workspace(tmp_path: Pa
     for paths in ((root, root), (root, tmp_path / "alias"), (tmp_path / "alias", root / ".." / "skills")):
         caplog.clear()
         notices.forget()
-        store = load_roots([Root(paths[0], "global"), Root(paths[1], "workspace"), Root(paths[1], "global")])
+        store = load_roots(
+            [SkillRoot(paths[0], "global"), SkillRoot(paths[1], "workspace"), SkillRoot(paths[1], "global")]
+        )
         assert [(skill.name, skill.source) for skill in store.list_skills()] == [("pdf", "workspace")]
         assert store.shadowed == ()
         assert len(store.skipped) == len(caplog.records) == 1  # the broken one, once
@@ -248,7 +250,7 @@ def test_a_directory_of_both_levels_keeps_its_place_among_those_of_the_workspace
     first, second = tmp_path / "first", tmp_path / "second"
     write_skill(first, "pdf", body="first")
     write_skill(second, "pdf", body="second")
-    store = load_roots([Root(second, "global"), Root(first, "workspace"), Root(second, "workspace")])
+    store = load_roots([SkillRoot(second, "global"), SkillRoot(first, "workspace"), SkillRoot(second, "workspace")])
     assert [(skill.body, skill.source) for skill in store.list_skills()] == [("first", "workspace")]
 
 
@@ -261,7 +263,7 @@ def test_links_are_judged_by_all_of_many_roots(tmp_path: Path, caplog: Log) -> N
     (roots[0] / "zip").symlink_to(tmp_path / "outside" / "zip")
     (tmp_path / "root-0" / "all").symlink_to(roots[-1])
     write_file(roots[-1], skill_text(name="all", description="The root itself."))
-    store = load_roots([Root(root, "workspace") for root in roots], workspace=tmp_path)
+    store = load_roots([SkillRoot(root, "workspace") for root in roots], workspace=tmp_path)
     assert names(store) == ["all", "pdf"]
     assert "leads out of every skills root" in only_reason(store, caplog)
 
@@ -274,7 +276,7 @@ def test_roots_may_contain_one_another(tmp_path: Path, caplog: Log) -> None:
     (outer / "zip").symlink_to(inner / "zip")  # the same directory by two ways
     (inner / "self").symlink_to(".")
     for roots in ([outer, inner], [inner, outer]):
-        store = load_roots([Root(path, "global") for path in roots])
+        store = load_roots([SkillRoot(path, "global") for path in roots])
         assert names(store) == ["pdf", "zip"]
         assert store.shadowed == store.skipped == ()
         assert caplog.records == []

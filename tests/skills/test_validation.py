@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.skills.fields import TEMPLATE
-from holdfast.skills.skill import Problem, SkillValidationError
+from holdfast.skills.skill import SkillProblem, SkillValidationError
 from holdfast.skills.skill_file import problems, read_skill, validate_dir
 
 from .writing import skill_text, write_file, write_skill
@@ -17,7 +17,7 @@ PDF = Path("/skills/pdf")
 GOOD = "name: pdf\ndescription: d"
 
 
-def check(fields: str, *, skill_dir: Path = PDF, strict: bool = False, body: str = "b") -> list[Problem]:
+def check(fields: str, *, skill_dir: Path = PDF, strict: bool = False, body: str = "b") -> list[SkillProblem]:
     text = f"---\n{fields}\n---\n{body}"
     found = list(problems(text.encode(), skill_dir=skill_dir, strict=strict))
     errors = [problem.message for problem in found if not problem.warning]
@@ -30,7 +30,7 @@ def check(fields: str, *, skill_dir: Path = PDF, strict: bool = False, body: str
     return found
 
 
-def only(fields: str, *, skill_dir: Path = PDF, strict: bool = False) -> Problem:
+def only(fields: str, *, skill_dir: Path = PDF, strict: bool = False) -> SkillProblem:
     (problem,) = check(fields, skill_dir=skill_dir, strict=strict)
     return problem
 
@@ -60,7 +60,7 @@ def test_d21_good_names(name: str) -> None:
 )
 def test_d21_d60_each_fault_of_a_name_has_its_own_message(name: str, message: str) -> None:
     problem = only(f'name: "{name}"\ndescription: d', skill_dir=Path("/skills", name))
-    assert problem == Problem(message=message, line=2, field="name")
+    assert problem == SkillProblem(message=message, line=2, field="name")
 
 
 def test_d21_a_line_break_at_the_end_of_a_name_is_not_overlooked() -> None:
@@ -84,7 +84,7 @@ def test_d60_several_faults_of_a_name_are_all_named() -> None:
 
 
 def test_d12_a_name_must_be_that_of_the_directory() -> None:
-    assert only("name: pdf\ndescription: d", skill_dir=Path("/skills/forms")) == Problem(
+    assert only("name: pdf\ndescription: d", skill_dir=Path("/skills/forms")) == SkillProblem(
         message="`name` is 'pdf', but the directory is 'forms'; make them equal", line=2, field="name"
     )
 

@@ -12,7 +12,7 @@ from holdfast.config.sections.agent import Confirm, Tools
 from holdfast.records import Opaque, Text, ToolResult, ToolUse, canonical_json
 from holdfast.records.events import Bus, Envelope
 from holdfast.tools.call_checks import read_input, unknown
-from holdfast.tools.contract import RefusedCall, Resolved, Tool
+from holdfast.tools.contract import RefusedCall, ResolvedCall, Tool
 from holdfast.tools.dispatcher import CallServices, Dispatcher
 from holdfast.tools.journal import ToolJournal
 from holdfast.tools.results import ResultPipeline
@@ -38,15 +38,15 @@ def toolbox(tools: Iterable[Tool | Opaque] = (), **options: Any) -> Toolbox:
     return Toolbox(tools, **records, **options)
 
 
-def by_name(tools: Mapping[str, Tool]) -> Callable[[ToolUse], Resolved | RefusedCall]:
+def by_name(tools: Mapping[str, Tool]) -> Callable[[ToolUse], ResolvedCall | RefusedCall]:
     """A look-up in these tools."""
 
-    def resolve(call: ToolUse) -> Resolved | RefusedCall:
+    def resolve(call: ToolUse) -> ResolvedCall | RefusedCall:
         tool = tools.get(call.name)
         if tool is None:
             return unknown(call.name, tools)
         members = read_input(call)
-        return members if isinstance(members, RefusedCall) else Resolved(tool, members)
+        return members if isinstance(members, RefusedCall) else ResolvedCall(tool, members)
 
     return resolve
 

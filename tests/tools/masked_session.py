@@ -11,8 +11,7 @@ from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache
 from holdfast.core.planner import Verdict
 from holdfast.engine import PreparedCall
-from holdfast.tools.edit_requests import Masked
-from holdfast.tools.masking import Masker
+from holdfast.tools.masking import MaskedResult, Masker
 from tests.engine.driving import Driver
 from tests.tools.results import Did, raw_of
 
@@ -34,7 +33,7 @@ class Session:
         self.defined: tuple[str, ...] = ()
         self.sent: list[PreparedCall] = []
         self.verdicts: list[Verdict] = []
-        self.masked: list[tuple[Masked, ...]] = []
+        self.masked: list[tuple[MaskedResult, ...]] = []
         self.asked: list[int] = []
 
     def restart(self) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.config.sections.agent import Deferral, Lifecycle, Tools
 from holdfast.facts import model
 from holdfast.records import Message, Opaque, Request, Text, ToolUse
-from holdfast.tools.contract import MCP_PREFIX, RefusedCall, Resolved, Tool, ToolContext, ToolOutput
+from holdfast.tools.contract import MCP_PREFIX, RefusedCall, ResolvedCall, Tool, ToolContext, ToolOutput
 from holdfast.tools.lifecycle import ToolUsage
 from holdfast.tools.toolset import ToolSet, ToolSetState
 from holdfast.wire import DIALECTS, Body
@@ -135,5 +135,5 @@ def refused(tools: ToolSet, name: str, *, via: bool = False) -> str:
 
 def resolves(tools: ToolSet, name: str) -> bool:
     found = tools.resolve(call(name))
-    assert not isinstance(found, Resolved) or found.tool.name == name
-    return isinstance(found, Resolved)
+    assert not isinstance(found, ResolvedCall) or found.tool.name == name
+    return isinstance(found, ResolvedCall)

@@ -524,16 +524,16 @@ sys.stdin.read() if {way!r} == "exit" else time.sleep(60)
         program = f"""
 import os, signal, time
 from pathlib import Path
-from holdfast.tools.builtin import watchdog
+from holdfast.tools.builtin import processes
 from tests.tools.builtins import Session, running
-add = watchdog.Guardian.add
+add = processes.Guardian.add
 def killed(self, group, mark):
     if group:
         while len(running("sleep {token}")) < 2:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
     add(self, group, mark)
-watchdog.Guardian.add = killed
+processes.Guardian.add = killed
 Session(Path({str(tmp_path)!r})).does("run_command", command="sleep {token} & sleep {token}", background=True)
 """
         done = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=False)

@@ -19,7 +19,7 @@ from holdfast.config.sections.agent import Offload, Tools
 from holdfast.facts.tokens import estimate
 from holdfast.records import Image
 from holdfast.tools.builtin import builtin_tools
-from holdfast.tools.builtin.file_pages import Page, read_page
+from holdfast.tools.builtin.file_pages import FilePage, read_page
 from holdfast.tools.contract import Cancel, ToolExecutionError
 
 from .builtins import Session, descriptors
@@ -30,7 +30,7 @@ def session(tmp_path: Path) -> Session:
     return Session(tmp_path)
 
 
-def page(data: bytes, path: Path, **asked: int) -> Page:
+def page(data: bytes, path: Path, **asked: int) -> FilePage:
     path.write_bytes(data)
     with path.open("rb") as file:
         return read_page(

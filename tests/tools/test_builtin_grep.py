@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.tools.builtin.grep import grep_files
-from holdfast.tools.builtin.grep_program import Level, ignored, main, rules, wanted
+from holdfast.tools.builtin.grep_program import IgnoreLevel, ignored, main, rules, wanted
 from holdfast.tools.contract import Cancel, ToolExecutionError
 
 from .builtins import Session, children, descriptors, running
@@ -243,10 +243,10 @@ def test_the_search_itself(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_rules_nearer_to_a_file_win() -> None:
-    levels = (Level(0, rules("*.log\n")), Level(1, rules("!*.log\n")))
+    levels = (IgnoreLevel(0, rules("*.log\n")), IgnoreLevel(1, rules("!*.log\n")))
     assert ignored(("a.log",), False, levels[:1])
     assert not ignored(("sub", "a.log"), False, levels)
-    assert ignored(("dir",), True, (Level(0, rules("dir/")),))
-    assert not ignored(("dir",), False, (Level(0, rules("dir/")),))
+    assert ignored(("dir",), True, (IgnoreLevel(0, rules("dir/")),))
+    assert not ignored(("dir",), False, (IgnoreLevel(0, rules("dir/")),))
     assert rules("[z-a]\n# remark\n\n") == ()
     assert wanted(None) is None

@@ -16,7 +16,7 @@ import pytest
 from holdfast.config.sections.agent import Confirm
 from holdfast.records.events import Event
 from holdfast.records.events.tools import ToolConfirmationRequested, ToolConfirmationResolved
-from holdfast.tools import decisions
+from holdfast.tools import confirmation
 from holdfast.tools.confirmation import Confirmations, Decision, Question
 from holdfast.tools.contract import Cancel, Effect, Tool, ToolContext
 from holdfast.tools.workspace import Workspace
@@ -159,7 +159,7 @@ def test_a_tool_that_cannot_say_its_subject_gets_no_more_than_this_input(tmp_pat
 def test_a_decision_for_ever_outlives_the_session(tmp_path: Path, allowed: bool) -> None:
     home, first = tmp_path / "deep" / "home", User(Decision(allowed, "always"))
     assert decide(Confirmations(Confirm(), home=home, ask=first), tmp_path).allowed is allowed
-    file = home / decisions.FILE
+    file = home / confirmation.FILE
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text())["decisions"] == [
         {"workspace": str(tmp_path), "tool": "write_file", "subject": "a", "allowed": allowed}
@@ -177,8 +177,8 @@ def test_decisions_of_others_stay_when_one_is_added(tmp_path: Path) -> None:
     home = tmp_path / "home"
     for path in "abc":
         decide(Confirmations(Confirm(), home=home, ask=User(Decision(True, "always"))), tmp_path, path=path)
-    assert [each["subject"] for each in json.loads((home / decisions.FILE).read_text())["decisions"]] == list("abc")
-    assert sorted(each.name for each in home.iterdir()) == [decisions.FILE, decisions.FILE + ".lock"]
+    assert [each["subject"] for each in json.loads((home / confirmation.FILE).read_text())["decisions"]] == list("abc")
+    assert sorted(each.name for each in home.iterdir()) == [confirmation.FILE, confirmation.FILE + ".lock"]
 
 
 FINE = '{"decisions":[{"workspace":"%s","tool":"write_file","subject":"a","allowed":%s}]}'
@@ -205,8 +205,8 @@ def test_a_broken_file_is_never_a_yes_and_never_a_crash(tmp_path: Path, text: st
     home = tmp_path / "home"
     home.mkdir()
     raw = os.fsencode(text.replace("{root}", str(tmp_path)))
-    (home / decisions.FILE).write_bytes(raw)
-    (home / decisions.FILE).chmod(0o600)
+    (home / confirmation.FILE).write_bytes(raw)
+    (home / confirmation.FILE).chmod(0o600)
     user = User(Decision(False, "always"))
     assert not decide(Confirmations(Confirm(), home=home), tmp_path).allowed
     assert not decide(Confirmations(Confirm(), home=home, ask=user), tmp_path).allowed
@@ -215,7 +215,7 @@ def test_a_broken_file_is_never_a_yes_and_never_a_crash(tmp_path: Path, text: st
 
 
 def test_a_file_that_is_fine_is_believed_and_a_refusal_in_it_wins(tmp_path: Path) -> None:
-    file = tmp_path / decisions.FILE
+    file = tmp_path / confirmation.FILE
     file.write_text(FINE % (tmp_path, "true"))
     file.chmod(0o600)
     assert decide(Confirmations(Confirm(), home=tmp_path), tmp_path).allowed
@@ -225,7 +225,7 @@ def test_a_file_that_is_fine_is_believed_and_a_refusal_in_it_wins(tmp_path: Path
 
 
 def test_a_file_that_others_may_write_is_not_believed(tmp_path: Path) -> None:
-    file = tmp_path / decisions.FILE
+    file = tmp_path / confirmation.FILE
     file.write_text(FINE % (tmp_path, "true"))
     file.chmod(0o622)
     assert not decide(Confirmations(Confirm(), home=tmp_path), tmp_path).allowed
@@ -242,7 +242,7 @@ def test_a_place_that_cannot_hold_it_makes_the_decision_last_for_the_session(tmp
         home.write_text("x")
     else:
         home.mkdir()
-        (home / decisions.FILE).mkdir() if place == "directory" else os.mkfifo(home / decisions.FILE)
+        (home / confirmation.FILE).mkdir() if place == "directory" else os.mkfifo(home / confirmation.FILE)
     user = User(Decision(True, "always"))
     confirmations = Confirmations(Confirm(), home=home, ask=user)
     assert decide(confirmations, tmp_path).allowed
@@ -251,17 +251,17 @@ def test_a_place_that_cannot_hold_it_makes_the_decision_last_for_the_session(tmp
 
 
 def test_two_processes_do_not_lose_each_others_decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "_PATIENCE_S", 0.03)
-    kept = decisions.Remembered(tmp_path)
-    lock = os.open(tmp_path / f"{decisions.FILE}.lock", os.O_RDWR | os.O_CREAT)
+    monkeypatch.setattr(confirmation, "LOCK_TIMEOUT_S", 0.03)
+    file = confirmation.DecisionFile(tmp_path)
+    lock = os.open(tmp_path / f"{confirmation.FILE}.lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert not kept.keep(tmp_path, "t", None, True)
-        assert kept.find(tmp_path, "t", None) is None
+        assert not file.put(tmp_path, "t", None, True)
+        assert file.find(tmp_path, "t", None) is None
     finally:
         os.close(lock)
-    assert kept.keep(tmp_path, "t", None, True)
-    assert kept.find(tmp_path, "t", None) is True
+    assert file.put(tmp_path, "t", None, True)
+    assert file.find(tmp_path, "t", None) is True
 
 
 @pytest.mark.parametrize(

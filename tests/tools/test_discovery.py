@@ -18,7 +18,7 @@ from holdfast.records import Message, Opaque, Request, Text, ToolResult, ToolUse
 from holdfast.records.events import Event
 from holdfast.records.events.tools import ToolDiscovered
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock, load_script
-from holdfast.tools.contract import Cancel, Resolved, Tool, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools.contract import Cancel, ResolvedCall, Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.discovery import discovery_tools
 from holdfast.tools.toolset import ToolSet
 from holdfast.tools.workspace import Workspace
@@ -52,7 +52,7 @@ class Session:
 
     def discover(self, query: str, **more: Any) -> ToolOutput:
         meant = self.set.resolve(ToolUse("t1", "discover_tools", json.dumps({"query": query, **more}).encode()))
-        assert isinstance(meant, Resolved)
+        assert isinstance(meant, ResolvedCall)
         return asyncio.run(meant.tool.run(meant.input, self.context))
 
 
@@ -71,14 +71,14 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
 def test_c51_what_is_found_becomes_callable(session: Session) -> None:
     call = ToolUse("t2", "mcp__github__create_issue", b"{}")
     if session.set.carrier != "call_tool":
-        assert not isinstance(session.set.resolve(call), Resolved)
+        assert not isinstance(session.set.resolve(call), ResolvedCall)
     output = session.discover("create issue", limit=2)
     assert output.metadata["found"][0] == "mcp__github__create_issue"
     assert len(output.metadata["found"]) == 2
     if session.set.carrier == "redeclare":
         session.set.redeclare()
     meant = session.set.resolve(call)
-    assert isinstance(meant, Resolved)
+    assert isinstance(meant, ResolvedCall)
     assert meant.tool.name == "mcp__github__create_issue"
 
 
@@ -261,7 +261,7 @@ def test_the_input_of_discover_tools(tmp_path: Path, input: dict[str, Any], vali
 def test_call_tool_means_another_and_never_runs_itself(tmp_path: Path) -> None:
     session = Session("call_tool", tmp_path)
     meant = session.set.resolve(ToolUse("t", "call_tool", b'{"name":"send_email","arguments":{"to":"ada"}}'))
-    assert isinstance(meant, Resolved)
+    assert isinstance(meant, ResolvedCall)
     assert (meant.tool.name, meant.input, meant.via) == ("send_email", {"to": "ada"}, "call_tool")
     _, call = discovery_tools(session.set)
     with pytest.raises(ToolExecutionError, match="was not resolved to the tool it names"):

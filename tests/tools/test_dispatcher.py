@@ -17,7 +17,7 @@ from holdfast.records.events import encode_payload
 from holdfast.records.events.tools import ToolCalled, ToolCompleted, ToolFailed
 from holdfast.tools import validation
 from holdfast.tools.confirmation import Confirmations, Decision, Question
-from holdfast.tools.contract import Resolved, ToolExecutionError, ToolOutput, Touch
+from holdfast.tools.contract import ResolvedCall, ToolExecutionError, ToolOutput, Touch
 from holdfast.tools.results import NO_OUTPUT
 from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text
 
@@ -212,7 +212,7 @@ def test_no_input_at_all_is_an_empty_object(tmp_path: Path) -> None:
 
 def test_input_that_is_not_an_object_after_the_look_up_is_refused(tmp_path: Path) -> None:
     tool = made("t", says())
-    bench = Bench(tmp_path, resolve=lambda call: Resolved(tool, [1]))
+    bench = Bench(tmp_path, resolve=lambda call: ResolvedCall(tool, [1]))
     assert text(bench.one("t")) == "The input of t is not a JSON object."
     assert bench.types() == ["tool.called", "tool.input_invalid"]
 
@@ -331,7 +331,7 @@ def test_a_second_call_with_the_same_id_is_not_run(tmp_path: Path) -> None:
 
 def test_the_tool_behind_another_is_what_runs_and_is_told(tmp_path: Path) -> None:
     behind = made("mcp__s__t", says("behind"), "network")
-    bench = Bench(tmp_path, resolve=lambda call: Resolved(behind, {"a": 1}, via="call_tool"))
+    bench = Bench(tmp_path, resolve=lambda call: ResolvedCall(behind, {"a": 1}, via="call_tool"))
     answer = bench.one("call_tool", {"name": "mcp__s__t", "arguments": {"a": 1}})
     assert (answer.tool, text(answer)) == ("mcp__s__t", "behind")
     assert bench.told()[0] == ToolCalled(tool="mcp__s__t", tool_use_id="toolu_call_tool", input='{"a": 1}')

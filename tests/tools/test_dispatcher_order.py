@@ -14,7 +14,7 @@ import pytest
 from holdfast.config.sections.agent import Confirm, Tools
 from holdfast.tools import time_limits
 from holdfast.tools.confirmation import Confirmations, Decision, Question
-from holdfast.tools.contract import Cancel, Effect, Resolved, Tool, ToolContext, ToolOutput
+from holdfast.tools.contract import Cancel, Effect, ResolvedCall, Tool, ToolContext, ToolOutput
 from holdfast.tools.dispatcher import Dispatcher
 from holdfast.tools.results import CANCELLED, NOT_BEGUN
 from holdfast.tools.time_limits import in_thread
@@ -93,7 +93,7 @@ def test_c60_mcp_tools_run_alone_unless_they_are_declared_read_only(tmp_path: Pa
 def test_call_tool_counts_as_the_tool_behind_it(tmp_path: Path) -> None:
     floor = Floor()
     tools = {"r": floor.tool("r", "read"), "w": floor.tool("w", "write"), "q": floor.tool("q", "read")}
-    bench = Bench(tmp_path, resolve=lambda call: Resolved(tools[call.id[0]], {}, via="call_tool"))
+    bench = Bench(tmp_path, resolve=lambda call: ResolvedCall(tools[call.id[0]], {}, via="call_tool"))
     bench.run(*(call("call_tool", id=each) for each in ("r1", "q2", "w3", "w4", "r5")))
     assert floor.log[:2] == ["+r", "+q"]
     assert floor.log[4:] == ["+w", "-w", "+w", "-w", "+r", "-r"]

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Block, Message, Text, ToolResult, ToolUse
-from holdfast.tools.guides import Guides, Section, wrapped
+from holdfast.tools.guides import Guides, GuideSection, wrapped
 
-PRIVILEGED = Section(name="privileged", text="Ask before you change an agent.", tools=("agents_manage", "cron_manage"))
-DELEGATION = Section(name="delegation", text="Delegate small tasks.", tools=("delegate", "agents_manage"))
+PRIVILEGED = GuideSection(
+    name="privileged", text="Ask before you change an agent.", tools=("agents_manage", "cron_manage")
+)
+DELEGATION = GuideSection(name="delegation", text="Delegate small tasks.", tools=("delegate", "agents_manage"))
 
 
 def texts(blocks: Sequence[Text]) -> list[str]:
@@ -61,7 +63,7 @@ def test_c46_it_is_given_once() -> None:
 
 def test_c46_of_results_that_come_side_by_side_one_gets_it() -> None:
     for _ in range(50):
-        guides = Guides({"x": "guide"}, [Section(name="s", text="section", tools=("x",))])
+        guides = Guides({"x": "guide"}, [GuideSection(name="s", text="section", tools=("x",))])
         start, given = threading.Barrier(8), []
 
         def work(guides: Guides = guides, start: threading.Barrier = start, given: list[Text] = given) -> None:
@@ -123,16 +125,16 @@ def test_a_tool_that_comes_late_brings_its_guide() -> None:
 
 
 def test_an_empty_guide_is_none() -> None:
-    guides = Guides({"x": " \n"}, [Section(name="s", text="", tools=("x",))])
+    guides = Guides({"x": " \n"}, [GuideSection(name="s", text="", tools=("x",))])
     assert guides.take("x", "") == ()
     assert guides.delivered == frozenset()
 
 
 def test_a_section_and_a_tool_of_one_name_are_two_guides() -> None:
-    guides = Guides({"x": "tool"}, [Section(name="x", text="section", tools=("x",))])
+    guides = Guides({"x": "tool"}, [GuideSection(name="x", text="section", tools=("x",))])
     assert len(guides.take("x")) == 2
     with pytest.raises(HoldfastError, match="two held-back sections are named 'x'"):
-        Guides({}, [Section(name="x", text="a", tools=()), Section(name="x", text="b", tools=())])
+        Guides({}, [GuideSection(name="x", text="a", tools=()), GuideSection(name="x", text="b", tools=())])
 
 
 # Compaction
@@ -178,7 +180,7 @@ def test_a_guide_may_contain_what_it_is_wrapped_in(text: str) -> None:
 def test_whatever_is_called_each_guide_comes_once_and_in_the_first_result(
     texts: dict[str, str], calls: list[str]
 ) -> None:
-    guides = Guides(texts, [Section(name="s", text="section", tools=("a", "b"))])
+    guides = Guides(texts, [GuideSection(name="s", text="section", tools=("a", "b"))])
     given = [(call, block.text) for call in calls for block in guides.take(call)]
     expected = []
     for at, call in enumerate(calls):

@@ -14,12 +14,10 @@ from holdfast.config.sections.agent import Mask
 from holdfast.engine.edits import unfit
 from holdfast.records import Image, Opaque, Text, ToolResult, validate
 from holdfast.tools import masking
-from holdfast.tools.edit_requests import Masked
 from holdfast.tools.guides import wrapped
-from holdfast.tools.masking import PLACEHOLDER, Masker, masks, placeholder
+from holdfast.tools.masking import PLACEHOLDER, MaskedResult, Masker, masks, placeholder, strips
 from holdfast.tools.observations import observe, replaced, sites
 from holdfast.tools.offload import PREFIX
-from holdfast.tools.schema_strip import strips
 from holdfast.wire import DIALECTS, Body
 from tests import shapes
 from tests.properties.bodies import BODIES
@@ -134,7 +132,9 @@ def test_it_says_what_is_gone_and_nothing_that_moves(dialect: str) -> None:
         "The call was answered; make it again only if you need the output.]"
     )
     if dialect != "gemini":
-        assert short.masked == tuple(Masked(tool="fetch", tool_use_id=f"call_{n}", characters=5_000) for n in (1, 2))
+        assert short.masked == tuple(
+            MaskedResult(tool="fetch", tool_use_id=f"call_{n}", characters=5_000) for n in (1, 2)
+        )
 
 
 @each_dialect

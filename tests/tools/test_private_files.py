@@ -15,7 +15,7 @@ from holdfast.config.sections.agent import Offload
 from holdfast.records import Image, Text
 from holdfast.tools import safe_files
 from holdfast.tools.offload import Offloader, directory_of, is_reference
-from holdfast.tools.private_files import write
+from holdfast.tools.safe_files import write_private
 from tests.tools.offloading import names, numbered, only, stays, stored, tool
 
 
@@ -212,6 +212,6 @@ def test_every_session_has_a_directory_of_its_own(tmp_path: Path) -> None:
 
 
 def test_private_files_are_written_as_a_whole(tmp_path: Path) -> None:
-    write(tmp_path / "a" / "b", {"x": b"1", "y": b""})
+    write_private(tmp_path / "a" / "b", {"x": b"1", "y": b""})
     assert {path.name: path.read_bytes() for path in (tmp_path / "a" / "b").iterdir()} == {"x": b"1", "y": b""}
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700

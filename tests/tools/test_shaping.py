@@ -17,7 +17,7 @@ from holdfast.records.events import Bus, Event
 from holdfast.records.events.tools import GuideDelivered, ToolOffloaded
 from holdfast.tools.builtin.files import read_file
 from holdfast.tools.contract import Cancel, Tool, ToolAnswer, ToolContext, ToolExecutionError, ToolOutput
-from holdfast.tools.guides import Guides, Section, wrapped
+from holdfast.tools.guides import Guides, GuideSection, wrapped
 from holdfast.tools.offload import PREFIX, Offloader, directory_of, is_reference
 from holdfast.tools.results import ResultPipeline
 from holdfast.tools.workspace import Workspace
@@ -132,7 +132,7 @@ def test_c24_a_guide_is_given_with_the_first_result_and_not_before(make: Callabl
 
 def test_c44_offloading_never_cuts_a_guide(make: Callable[..., Session]) -> None:
     guide = "A very long guide. " * 5_000
-    session = make(Guides({}, [Section(name="s", text=guide, tools=("run_command",))]))
+    session = make(Guides({}, [GuideSection(name="s", text=guide, tools=("run_command",))]))
     shaped = session.shaped(tool(guide="Its own."), ToolOutput(content=LONG))
     reference, own, section = shaped.blocks
     assert isinstance(reference, Text)
@@ -190,7 +190,7 @@ def results_of(session: Session, one: Tool, *inputs: Mapping[str, Any], **member
 
 
 def test_c48_a_failed_call_does_not_use_up_the_guide(make: Callable[..., Session]) -> None:
-    session = make(Guides({}, [Section(name="s", text="section", tools=("scripted",))]))
+    session = make(Guides({}, [GuideSection(name="s", text="section", tools=("scripted",))]))
     one = Scripted(guide="guide").tool
     (failed,) = results_of(session, one, {"fail": True})
     assert failed.is_error

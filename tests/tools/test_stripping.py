@@ -8,11 +8,9 @@ from holdfast.config.sections.agent import Mask
 from holdfast.engine.edits import unfit
 from holdfast.records import Opaque, Text, ToolDefinition, validate
 from holdfast.tools.carriers import functions_text, loaded_text
-from holdfast.tools.edit_requests import Masked
 from holdfast.tools.guides import wrapped
-from holdfast.tools.masking import Masker
+from holdfast.tools.masking import MaskedResult, Masker, strips
 from holdfast.tools.offload import PREFIX
-from holdfast.tools.schema_strip import strips
 from holdfast.wire import DIALECTS
 from tests.tools.results import MODELS, Did, body_of, edited, fetched, prompt_of, texts
 
@@ -104,7 +102,7 @@ def test_a_masker_strips_where_it_is_told_to_and_remembers_refusals() -> None:
     assert not plain.wanted(body, prompt, fence=lambda: 0, defined=NAMES)
     assert not masker.wanted(body, prompt, fence=lambda: 99, defined=NAMES)
     wanted = masker.wanted(body, prompt, fence=lambda: 5, defined=NAMES)
-    assert wanted.masked == (Masked(tool="discover_tools", tool_use_id="call_1", characters=len(SCHEMAS)),)
+    assert wanted.masked == (MaskedResult(tool="discover_tools", tool_use_id="call_1", characters=len(SCHEMAS)),)
     assert masker.decided(False) == ()
     assert not masker.wanted(body, prompt, fence=lambda: 5, defined=NAMES)
     assert not masker.wanted(body, prompt, fence=lambda: 99, defined=NAMES)

@@ -16,7 +16,7 @@ from holdfast.engine import EngineCore, Lane
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, validate
 from holdfast.records.events.tools import GuideDelivered, ToolDeferred, ToolDemoted, ToolMasked, ToolOffloaded
-from holdfast.tools import Decision, Question, Section, Tool, Toolbox, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools import Decision, GuideSection, Question, Tool, Toolbox, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.offload import is_reference
 from holdfast.wire import DIALECTS, Body
 from tests.support.toolboxes import MODEL, Room, call, do, text
@@ -150,7 +150,7 @@ class TestSession:
         assert "p2" in second
 
     def test_guides_come_once_and_again_after_compaction_removed_them(self, room: Room) -> None:
-        section = Section(name="care", text="Be careful with these.", tools=("look", "turn"))
+        section = GuideSection(name="care", text="Be careful with these.", tools=("look", "turn"))
         box = room.open([made("look", guide="Look closely."), made("turn")], sections=[section])
         (first,) = do(box, call("look", "a"))
         (second,) = do(box, call("turn", "b"))
@@ -308,7 +308,7 @@ def test_deferred_definitions_are_found_by_their_words(room: Room) -> None:
 
 def test_a_guide_waits_where_references_have_to_stand_alone(room: Room) -> None:
     settings = Tools(deferral=Deferral(mode="always"))
-    section = Section(name="care", text="Be careful.", tools=("discover_tools", "mcp__box__send"))
+    section = GuideSection(name="care", text="Be careful.", tools=("discover_tools", "mcp__box__send"))
     box = room.open([mcp("send")], settings=settings, sections=[section])
     (found,) = do(box, call("discover_tools", query="select:mcp__box__send"))
     assert box.toolset.carrier == "references"

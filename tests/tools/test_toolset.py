@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Opaque, Text
-from holdfast.tools.contract import RefusedCall, Resolved
+from holdfast.tools.contract import RefusedCall, ResolvedCall
 from holdfast.wire import DIALECTS
 
 from .sets import (
@@ -238,10 +238,10 @@ def test_only_redeclare_has_something_pending() -> None:
 def test_call_tool_calls_what_it_names() -> None:
     tools = of("call_tool")
     found = tools.resolve(through("mcp__github__search", {"subject": "x"}))
-    assert found == Resolved(GITHUB[0], {"subject": "x"}, "call_tool")
+    assert found == ResolvedCall(GITHUB[0], {"subject": "x"}, "call_tool")
     assert tools.resolve(through("mcp__github__search", '{"subject":"x"}')) == found
-    assert tools.resolve(through("read_file", {})) == Resolved(CORE[0], {}, "call_tool"), "declared ones too"
-    assert tools.resolve(call("mcp__github__search", {"subject": "x"})) == Resolved(GITHUB[0], {"subject": "x"})
+    assert tools.resolve(through("read_file", {})) == ResolvedCall(CORE[0], {}, "call_tool"), "declared ones too"
+    assert tools.resolve(call("mcp__github__search", {"subject": "x"})) == ResolvedCall(GITHUB[0], {"subject": "x"})
 
 
 def test_call_tool_does_not_call_itself() -> None:
@@ -250,13 +250,13 @@ def test_call_tool_does_not_call_itself() -> None:
         assert refused(tools, name, via=True) == (
             f"{name} cannot be called through call_tool. Call it by its own name."
         )
-    assert isinstance(tools.resolve(call("discover_tools", {"query": "x"})), Resolved)
+    assert isinstance(tools.resolve(call("discover_tools", {"query": "x"})), ResolvedCall)
 
 
 def test_a_model_that_imitates_call_tool_is_understood_where_it_is_not_declared() -> None:
     tools = of("references")
     assert refused(tools, "mcp__github__search", via=True).startswith("The tool mcp__github__search is not loaded yet.")
-    assert tools.resolve(through("read_file", {})) == Resolved(CORE[0], {}, "call_tool")
+    assert tools.resolve(through("read_file", {})) == ResolvedCall(CORE[0], {}, "call_tool")
 
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:
@@ -271,7 +271,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
 def test_input_that_is_no_object_is_refused_and_text_of_one_is_read() -> None:
     tools = toolset(CORE)
     assert isinstance(tools.resolve(call("read_file", b"[1]")), RefusedCall)
-    assert tools.resolve(call("read_file", b'"{\\"path\\":\\"a\\"}"')) == Resolved(CORE[0], {"path": "a"})
+    assert tools.resolve(call("read_file", b'"{\\"path\\":\\"a\\"}"')) == ResolvedCall(CORE[0], {"path": "a"})
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.records import Message, Text, ToolResult
 from holdfast.simulator.checks import anthropic as anthropic_checks
-from holdfast.tools.contract import Resolved
+from holdfast.tools.contract import ResolvedCall
 from holdfast.tools.lifecycle import ToolUsage
 from holdfast.tools.toolset import ToolSet
 
@@ -79,7 +79,7 @@ def test_a_declared_tool_that_is_described_anew_keeps_its_bytes_and_runs_as_it_i
     changed = replace(GITHUB[0], description="another text")
     assert tools.add([changed]) == ()
     assert tools.definitions() == before
-    assert tools.resolve(call(changed.name)) == Resolved(changed, {})
+    assert tools.resolve(call(changed.name)) == ResolvedCall(changed, {})
     redeclared = tools.at_reset()
     assert redeclared is not None
     assert redeclared.changed == (changed.name,)

@@ -10,7 +10,7 @@ from typing import get_args
 from holdfast.errors import ArgumentError, HoldfastError, kind_of, wrong_argument
 from holdfast.records import Document, Image
 from holdfast.records.events import Bus, Event
-from holdfast.tools import Cancel, Effect, Section, Tool
+from holdfast.tools import Cancel, Effect, GuideSection, Tool
 
 from .contract import Task, Watch
 from .host import Equipment, Host
@@ -76,12 +76,12 @@ def check_guides(guides: object) -> dict[str, str]:
     return dict(guides)
 
 
-def check_sections(sections: object) -> tuple[Section, ...]:
-    if isinstance(sections, (str, bytes, Section, Mapping)) or not isinstance(sections, Iterable):
+def check_sections(sections: object) -> tuple[GuideSection, ...]:
+    if isinstance(sections, (str, bytes, GuideSection, Mapping)) or not isinstance(sections, Iterable):
         raise wrong_argument("sections=…", sections, _SECTIONS)
     given = tuple(sections)
     for each in given:
-        if not isinstance(each, Section):
+        if not isinstance(each, GuideSection):
             raise wrong_argument("sections=[…]", each, _SECTIONS)
         if not isinstance(each.name, str) or not isinstance(each.text, str) or not _are_names(each.tools):
             raise ArgumentError(

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.memory import MEMORY_ADD, beginning, whole
-from holdfast.tools import Section, Workspace
+from holdfast.tools import GuideSection, Workspace
 
 DIRECTORY = "guides"
 """Below HOLDFAST_HOME, and below `.holdfast` of a workspace."""
@@ -52,7 +52,7 @@ A wish for this session alone needs no file. Where the user's words and a file d
 correct the file. None of these files may hold keys or passwords."""
 """How a workspace is customised: with the first fact that an agent keeps for later sessions."""
 
-DELEGATION = Section(
+DELEGATION = GuideSection(
     name="delegation",
     tools=("delegate",),
     text="""\
@@ -78,7 +78,7 @@ parts, or do it yourself.""",
 )
 """The part of the system text about sub-agents that waits for the first of them."""
 
-PRIVILEGED = Section(
+PRIVILEGED = GuideSection(
     name="privileged tools",
     tools=("write_file", "patch_file", "run_command", "process_output", "process_stop"),
     text="""\
@@ -104,7 +104,7 @@ before, remove what was only needed on the way, and name in your report every fi
 """What there is to know about changing things, at the first use of any tool of this group."""
 
 GUIDES: Mapping[str, str] = {MEMORY_ADD: CUSTOMISING}
-SECTIONS: tuple[Section, ...] = (PRIVILEGED, DELEGATION)
+SECTIONS: tuple[GuideSection, ...] = (PRIVILEGED, DELEGATION)
 
 _NAME = re.compile(r"([A-Za-z0-9_-]{1,128})\.md")
 
@@ -113,11 +113,11 @@ class AgentGuides(Struct, frozen=True):
     """What waits for the tools of a session: guides by tool, and held-back sections."""
 
     guides: Mapping[str, str] = {}
-    sections: tuple[Section, ...] = ()
+    sections: tuple[GuideSection, ...] = ()
 
 
 def agent_guides(
-    workspace: Path, home: Path, *, guides: Mapping[str, str] = {}, sections: Sequence[Section] = ()
+    workspace: Path, home: Path, *, guides: Mapping[str, str] = {}, sections: Sequence[GuideSection] = ()
 ) -> AgentGuides:
     """Ours, those of the user's files, and the host's `guides` and `sections`, which replace others of their name."""
     own = {section.name for section in sections}

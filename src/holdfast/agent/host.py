@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast.engine import EngineCore
 from holdfast.records.events import Bus
 from holdfast.store import Store
-from holdfast.tools import Confirmer, Section, Tool
+from holdfast.tools import Confirmer, GuideSection, Tool
 from holdfast.tools.mcp import Hub
 
 from .contract import Provider
@@ -46,5 +46,5 @@ class Equipment(Struct, frozen=True, kw_only=True):
     """Takes the place of our persona."""
     guides: Mapping[str, str] | None = None
     """Texts by tool, shown with the first result of the tool; one of a name that ours have takes its place."""
-    sections: Sequence[Section] = ()
+    sections: Sequence[GuideSection] = ()
     """The same for several tools together."""

@@ -18,7 +18,7 @@ from holdfast.facts import using
 from holdfast.notices import warn_once
 from holdfast.records.events import Bus
 from holdfast.store import open_store
-from holdfast.tools import Confirmer, Section, Tool
+from holdfast.tools import Confirmer, GuideSection, Tool
 from holdfast.tools.mcp import Hub, started, unconnected, usable
 
 from .arguments import check_flags, check_place, check_switch
@@ -42,7 +42,7 @@ async def open_agent(
     confirm: Confirmer | None = None,
     persona: str | None = None,
     guides: Mapping[str, str] | None = None,
-    sections: Sequence[Section] = (),
+    sections: Sequence[GuideSection] = (),
     mcp: bool = True,
     bus: Bus | None = None,
     clock: Callable[[], float] = time.time,

@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from .fields import TEMPLATE as TEMPLATE
     from .fields import long_description as long_description
     from .fields import name_problems as name_problems
+    from .files import UnusableLinkError as UnusableLinkError
+    from .files import check_inside as check_inside
     from .files import files_of as files_of
     from .files import named as named
+    from .files import real_path as real_path
     from .index import listed as listed
     from .index import render_index as render_index
-    from .links import UnusableLinkError as UnusableLinkError
-    from .links import check_inside as check_inside
-    from .links import real_path as real_path
     from .loader import load_roots as load_roots
     from .loader import load_skills as load_skills
-    from .roots import places as places
-    from .roots import roots_of as roots_of
+    from .loader import places as places
+    from .loader import roots_of as roots_of
     from .session import SessionSkills as SessionSkills
     from .skill import BODY_WARN_TOKENS as BODY_WARN_TOKENS
     from .skill import FILE as FILE
-    from .skill import Problem as Problem
-    from .skill import Root as Root
     from .skill import Skill as Skill
+    from .skill import SkillProblem as SkillProblem
+    from .skill import SkillRoot as SkillRoot
     from .skill import SkillSource as SkillSource
     from .skill_file import problems as problems
     from .skill_file import reason as reason
@@ -44,13 +44,11 @@ else:
         {
             ".activation": "SkillActivationRegistry",
             ".fields": "DESCRIPTION_CHARS TEMPLATE long_description name_problems",
-            ".files": "files_of named",
+            ".files": "UnusableLinkError check_inside files_of named real_path",
             ".index": "listed render_index",
-            ".links": "UnusableLinkError check_inside real_path",
-            ".loader": "load_roots load_skills",
-            ".roots": "places roots_of",
+            ".loader": "load_roots load_skills places roots_of",
             ".session": "SessionSkills",
-            ".skill": "BODY_WARN_TOKENS FILE Problem Root Skill SkillSource",
+            ".skill": "BODY_WARN_TOKENS FILE Skill SkillProblem SkillRoot SkillSource",
             ".skill_file": "problems reason validate_dir",
             ".store": "SkillStore",
             ".tools": "POINTERS register_skill_tools",

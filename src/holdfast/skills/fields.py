@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from holdfast.tools import shown
 
-from .frontmatter import Entry, Front, kind
-from .skill import Problem
+from .frontmatter import Frontmatter, FrontmatterField, kind
+from .skill import SkillProblem
 
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 
@@ -45,7 +45,7 @@ _WRITTEN = "\t\n\r\x85"  # of the control characters, those that text has
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
 
 
-class Fields(Struct, frozen=True, kw_only=True):
+class SkillFields(Struct, frozen=True, kw_only=True):
     """The values of a valid frontmatter."""
 
     name: str
@@ -56,15 +56,15 @@ class Fields(Struct, frozen=True, kw_only=True):
     allowed_tools: tuple[str, ...]
 
 
-class Check:
+class FieldCheck:
     """The fields of one SKILL.md, checked: `problems` is everything that is wrong, `fields` is None if there is an
     error among it. `strict` makes errors of what a strict reader of the format refuses, `refuse_long` only of a
     description that is too long."""
 
-    def __init__(self, front: Front, directory: str, *, strict: bool = False, refuse_long: bool = False) -> None:
+    def __init__(self, front: Frontmatter, directory: str, *, strict: bool = False, refuse_long: bool = False) -> None:
         self._front, self._directory, self._strict = front, directory, strict
         self._refuse_long = strict or refuse_long
-        self._found: list[Problem] = []
+        self._found: list[SkillProblem] = []
         name = self._name()
         description = self._description()
         license_text = self._optional("license")
@@ -73,9 +73,9 @@ class Check:
         tools = self._tools()
         self._unknown()
         self.problems = (*front.problems, *self._found)
-        self.fields: Fields | None = None
+        self.fields: SkillFields | None = None
         if name is not None and description is not None and all(each.warning for each in self.problems):
-            self.fields = Fields(
+            self.fields = SkillFields(
                 name=name,
                 description=description.strip(),
                 license=license_text,
@@ -141,7 +141,7 @@ class Check:
         found = {key: self._member(key, member) for key, member in members.items()}
         return {key: value for key, value in found.items() if value is not None}
 
-    def _member(self, key: str, entry: Entry) -> str | None:
+    def _member(self, key: str, entry: FrontmatterField) -> str | None:
         if kind(entry.key) != "str" or not _whole(key):
             what = _KINDS.get(kind(entry.key), "no text")
             self._error(f"`metadata` has a key that is {what}, {_named(key)}; write it in quotes", entry, "metadata")
@@ -169,13 +169,13 @@ class Check:
             message = f"`{shown(key)}` is not a field of the format{ignored}{hint}"
             self._say(message, entry, key, warning=not self._strict)
 
-    def _required(self, field: str, do: str) -> Entry | None:
+    def _required(self, field: str, do: str) -> FrontmatterField | None:
         entry = self._front.fields.get(field)
         if entry is None:
-            self._found.append(Problem(message=f"`{field}` is missing; {do}", line=1, field=field))
+            self._found.append(SkillProblem(message=f"`{field}` is missing; {do}", line=1, field=field))
         return entry
 
-    def _given(self, field: str) -> Entry | None:
+    def _given(self, field: str) -> FrontmatterField | None:
         """An optional field; one that says nothing is not there."""
         entry = self._front.fields.get(field)
         if entry is not None and kind(entry.value) == "null":
@@ -187,7 +187,7 @@ class Check:
         entry = self._given(field)
         return None if entry is None else self._text(field, entry, hint=hint)
 
-    def _text(self, name: str, entry: Entry, field: str | None = None, hint: str = "") -> str | None:
+    def _text(self, name: str, entry: FrontmatterField, field: str | None = None, hint: str = "") -> str | None:
         """The value if it is text; otherwise None and an error."""
         node, what = entry.value, kind(entry.value)
         if isinstance(node, yaml.ScalarNode) and what == "str":
@@ -206,19 +206,19 @@ class Check:
         self._error(f"`{shown(name)}` {message}", entry, field or name)
         return None
 
-    def _length(self, field: str, text: str, most: int, entry: Entry) -> None:
+    def _length(self, field: str, text: str, most: int, entry: FrontmatterField) -> None:
         if len(text) > most:
             self._error(f"`{field}` has {len(text)} characters; {most} are allowed", entry, field)
 
-    def _error(self, message: str, entry: Entry, field: str) -> None:
+    def _error(self, message: str, entry: FrontmatterField, field: str) -> None:
         self._say(message, entry, field, warning=False)
 
-    def _warn(self, message: str, entry: Entry, field: str) -> None:
+    def _warn(self, message: str, entry: FrontmatterField, field: str) -> None:
         self._say(message, entry, field, warning=True)
 
-    def _say(self, message: str, entry: Entry, field: str, *, warning: bool) -> None:
+    def _say(self, message: str, entry: FrontmatterField, field: str, *, warning: bool) -> None:
         line = self._front.line(entry.key)  # of the key: an alias's value may stand anywhere
-        self._found.append(Problem(message=message, line=line, field=field, warning=warning))
+        self._found.append(SkillProblem(message=message, line=line, field=field, warning=warning))
 
 
 def long_description(text: str) -> str | None:

@@ -1,19 +1,46 @@
-"""The files beside a SKILL.md: bodies name them relative to their directory, and nothing else says what is there."""
+"""The files of skills: what stands beside a SKILL.md, and whether a link may be followed, which is into a root only.
+
+Bodies name the files beside them relative to their directory, and nothing else says what is there.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from holdfast.tools import mend
+from holdfast.tools import mend, shown
 
 from .skill import FILE
 
 _MOST_ENTRIES = 20_000
 """Files and directories that are looked at."""
+
+
+class UnusableLinkError(Exception):
+    """Why a link is not followed."""
+
+
+def real_path(link: Path) -> Path:
+    try:
+        return Path(os.path.realpath(link, strict=True))
+    except FileNotFoundError:
+        raise UnusableLinkError("its link leads nowhere; remove it or correct it") from None
+
+
+def check_inside(real: Path, allowed: Set[Path]) -> None:
+    """Refuses what a link leads to outside of the roots."""
+    if not lies_in(real, allowed):
+        raise UnusableLinkError(
+            f"its link leads out of every skills root, to {shown(real)}; copy it, or name a root in skills.roots"
+        )
+
+
+def lies_in(real: Path, directories: Set[Path]) -> bool:
+    """Whether a real path is one of these or below one, however many there are."""
+    return real in directories or not directories.isdisjoint(real.parents)
 
 
 def files_of(skill_dir: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from holdfast.tools import shown
 
-from .skill import Problem, SkillValidationError
+from .skill import SkillProblem, SkillValidationError
 
 FENCE = "---"
 
@@ -52,21 +52,21 @@ _OTHER_BREAKS = re.compile("[\x85\u2028\u2029]")
 _DIRECTIVE = re.compile("(?:^|[\n\x85\u2028\u2029])%")
 
 
-class Entry(Struct, frozen=True):
+class FrontmatterField(Struct, frozen=True):
     """A field as it stands in the file."""
 
     key: yaml.Node
     value: yaml.Node
 
 
-class Front:
+class Frontmatter:
     """The fields of a SKILL.md by name, its body, and where things stand. Raises SkillValidationError if there are no
     fields to be had; fields that stand there twice are among `problems`."""
 
     def __init__(self, text: str) -> None:
         self._text, self.body = split(text)
         self._breaks: list[int] | None = None
-        self.problems: list[Problem] = []
+        self.problems: list[SkillProblem] = []
         root = self._compose()
         if root is None:
             _fail("the frontmatter has no fields; it needs `name` and `description`", 1)
@@ -79,9 +79,9 @@ class Front:
     def line(self, node: yaml.Node) -> int:
         return self._line(node.start_mark.index)
 
-    def members(self, node: yaml.MappingNode, inside: str = "") -> dict[str, Entry]:
+    def members(self, node: yaml.MappingNode, inside: str = "") -> dict[str, FrontmatterField]:
         """What a mapping holds, by key. Merged mappings are refused: expanding them can go on for ever."""
-        found: dict[str, Entry] = {}
+        found: dict[str, FrontmatterField] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None
             if name is None:
@@ -93,11 +93,11 @@ class Front:
                 where = f" in `{inside}`" if inside else ""
                 self._add(f"`{shown(name)}` stands{where} twice, first in line {first}; keep one", key, inside or name)
             else:
-                found[name] = Entry(key, value)
+                found[name] = FrontmatterField(key, value)
         return found
 
     def _add(self, message: str, node: yaml.Node, field: str) -> None:
-        self.problems.append(Problem(message=message, line=self.line(node), field=field or None))
+        self.problems.append(SkillProblem(message=message, line=self.line(node), field=field or None))
 
     def _line(self, index: int) -> int:
         """The line in the file: the frontmatter begins in its second. YAML's own count takes rare characters for line
@@ -212,4 +212,4 @@ def _every(root: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def _fail(message: str, line: int, cause: Exception | None = None) -> NoReturn:
-    raise SkillValidationError([Problem(message=message, line=line)]) from cause
+    raise SkillValidationError([SkillProblem(message=message, line=line)]) from cause

@@ -18,12 +18,11 @@ from msgspec.structs import replace
 
 from holdfast.config.sections import Skills
 from holdfast.notices import warn_once
-from holdfast.tools import cut, shown
+from holdfast.tools import cut, lexical, shown
 
 from .fields import long_description
-from .links import UnusableLinkError, check_inside, real_path
-from .roots import Place, places, roots_of
-from .skill import FILE, Problem, Root, Shadowed, Skill, SkillValidationError, Skipped
+from .files import UnusableLinkError, check_inside, lies_in, real_path
+from .skill import FILE, ShadowedSkill, Skill, SkillProblem, SkillRoot, SkillValidationError, SkippedSkill
 from .skill_file import decoded, long_body, read_bytes, read_skill, reason
 from .store import SkillStore
 
@@ -32,13 +31,84 @@ logger = logging.getLogger(__name__)
 _LONGEST_REASON = 2_000
 
 
+def roots_of(settings: Skills, workspace: Path | None) -> tuple[SkillRoot, ...]:
+    """The configured roots: relative ones belong to the workspace, absolute ones are global."""
+    found = []
+    for path in map(Path, settings.roots):
+        if path.is_absolute():
+            found.append(SkillRoot(path, "global"))
+        elif workspace is not None:
+            found.append(SkillRoot(lexical(workspace / path), "workspace"))
+    return tuple(dict.fromkeys(found))
+
+
+class RootDirectory(Struct, frozen=True):
+    """A root that is there, and the real directory it leads to."""
+
+    root: SkillRoot
+    real: Path
+
+
+def places(roots: Sequence[SkillRoot], workspace: Path | None) -> tuple[list[RootDirectory], list[SkippedSkill]]:
+    """The roots that can be used, each directory once, and those that cannot. A root that is not there is neither."""
+    found: list[RootDirectory] = []
+    skipped: list[SkippedSkill] = []
+
+    def skip(path: Path, why: str) -> None:
+        skipped.append(SkippedSkill(path, why))
+        warn_once(logger, "skills root %s is left out: %s", shown(path), why)
+
+    for root in dict.fromkeys(roots):
+        try:
+            real = real_path(root.path)
+            is_directory = real.is_dir()
+        except UnusableLinkError as error:
+            if root.path.is_symlink():
+                skip(root.path, str(error))
+        except (OSError, ValueError) as error:
+            skip(root.path, f"it cannot be used: {reason(error)}")
+        else:
+            if is_directory:
+                found.append(RootDirectory(root, real))
+            else:
+                skip(root.path, "it is not a directory; name one in skills.roots")
+    trusted = {place.real for place in found if not _escapes(place, workspace)}
+    usable = []
+    for place in found:
+        if lies_in(place.real, trusted):
+            usable.append(place)
+        else:
+            to = shown(place.real)
+            skip(place.root.path, f"it leads out of the workspace; if that is wanted, put {to} into skills.roots")
+    return _once(usable), skipped
+
+
+def _escapes(place: RootDirectory, workspace: Path | None) -> bool:
+    """Whether a root is named inside the workspace and really lies outside of it."""
+    if workspace is None:
+        return False
+    named, real = lexical(place.root.path), Path(os.path.realpath(workspace))
+    inside = named.is_relative_to(lexical(workspace)) or named.is_relative_to(real)
+    return inside and not place.real.is_relative_to(real)
+
+
+def _once(found: Sequence[RootDirectory]) -> list[RootDirectory]:
+    """Each directory once, where it stands first at the level that wins."""
+    own = {place.real for place in found if place.root.source == "workspace"}
+    kept: dict[Path, RootDirectory] = {}
+    for place in found:
+        if place.root.source == "workspace" or place.real not in own:
+            kept.setdefault(place.real, place)
+    return list(kept.values())
+
+
 def load_skills(*, global_dir: Path | str | None, workspace_dir: Path | str | None) -> SkillStore:
     """The skills below these directories; those of the workspace stand before the global ones."""
     roots = []
     if workspace_dir is not None:
-        roots.append(Root(Path(workspace_dir), "workspace"))
+        roots.append(SkillRoot(Path(workspace_dir), "workspace"))
     if global_dir is not None:
-        roots.append(Root(Path(global_dir), "global"))
+        roots.append(SkillRoot(Path(global_dir), "global"))
     return load_roots(roots)
 
 
@@ -48,7 +118,7 @@ def skill_store_factory(settings: Skills, workspace: Path | None) -> Callable[[]
     return lambda: load_roots(roots, workspace=workspace, strict=settings.strict)
 
 
-def load_roots(roots: Sequence[Root], *, workspace: Path | None = None, strict: bool = False) -> SkillStore:
+def load_roots(roots: Sequence[SkillRoot], *, workspace: Path | None = None, strict: bool = False) -> SkillStore:
     """The skills of several roots. Those of the workspace stand before the global ones, and at each level those of an
     earlier root before those of a later one.
 
@@ -72,10 +142,10 @@ class _Load(Struct):
     allowed: set[Path]
     strict: bool = False
     skills: dict[str, Skill] = {}
-    skipped: list[Skipped] = []
-    shadowed: list[Shadowed] = []
+    skipped: list[SkippedSkill] = []
+    shadowed: list[ShadowedSkill] = []
 
-    def root(self, place: Place) -> None:
+    def root(self, place: RootDirectory) -> None:
         try:
             with os.scandir(place.real) as entries:
                 listed = sorted(entries, key=lambda entry: entry.name)
@@ -86,7 +156,7 @@ class _Load(Struct):
             if not entry.name.startswith("."):
                 self._entry(place, entry)
 
-    def _entry(self, place: Place, entry: os.DirEntry[str]) -> None:
+    def _entry(self, place: RootDirectory, entry: os.DirEntry[str]) -> None:
         path = at = place.real / entry.name
         try:
             directory = self._directory(path) if entry.is_symlink() else path if entry.is_dir() else None
@@ -113,7 +183,7 @@ class _Load(Struct):
         check_inside(real, self.allowed)
         return real
 
-    def _read(self, place: Place, path: Path, directory: Path) -> Skill | None:
+    def _read(self, place: RootDirectory, path: Path, directory: Path) -> Skill | None:
         """The skill of a directory; None where SKILL.md is no file but a directory."""
         real = directory / FILE
         if real.is_symlink():
@@ -137,7 +207,7 @@ class _Load(Struct):
             if skill.over_body_token_warn:
                 warn_once(logger, "skill %r (%s): %s", skill.name, at, long_body(skill.estimated_body_tokens))
         elif first.skill_dir != skill.skill_dir:
-            self.shadowed.append(Shadowed(skill.name, skill.skill_dir, first.skill_dir))
+            self.shadowed.append(ShadowedSkill(skill.name, skill.skill_dir, first.skill_dir))
             paths = shown(first.skill_dir), shown(skill.skill_dir)
             if first.source == skill.source:
                 logger.info("skill %r is taken from the first root that has it (%s, not %s)", skill.name, *paths)
@@ -145,10 +215,10 @@ class _Load(Struct):
                 logger.info("skill %r in workspace overrides global definition (%s, not %s)", skill.name, *paths)
 
     def _skip(self, path: Path, why: str) -> None:
-        skipped = Skipped(path, cut(why, _LONGEST_REASON))
+        skipped = SkippedSkill(path, cut(why, _LONGEST_REASON))
         self.skipped.append(skipped)
         warn_once(logger, "skill %s is left out: %s", shown(path), skipped.reason)
 
 
-def _line(problem: Problem) -> str:
+def _line(problem: SkillProblem) -> str:
     return problem.message if problem.line is None else f"line {problem.line}: {problem.message}"

@@ -27,7 +27,7 @@ from .tools import SKILL_TOOLS, asked_for, loaded_event
 _GAP = "\n\n"
 
 
-class Composed(Struct, frozen=True, kw_only=True):
+class SkillPrompt(Struct, frozen=True, kw_only=True):
     """A session's stable text, and its parts: the index, what was added to it, and the names of the skills that are in
     it in full. `why` says what decided the padding."""
 
@@ -116,7 +116,7 @@ class SessionSkills:
         outlook: Outlook = NO_OUTLOOK,
         sections: Sequence[str] = SECTIONS,
         count: Callable[[str], int] = estimate,
-    ) -> Composed:
+    ) -> SkillPrompt:
         """`before` (persona, project instructions), the index, and the padding that a prefix of this length needs. What
         is preloaded by it is known from now on. Once for a session: another text would lose its prefix.
 
@@ -144,7 +144,7 @@ class SessionSkills:
         index = render_index(self.store, self.settings, padded.inlined)
         self.registry.preload(skill for skill in skills if skill.name in padded.inlined)
         self._composed = True
-        return Composed(
+        return SkillPrompt(
             text=_joined(before, index, padded.added),
             index=index,
             padding=padded.added,

@@ -54,14 +54,14 @@ class Skill(Struct, frozen=True, kw_only=True):
         return SkillBody(self.name, self.source, self.body).section
 
 
-class Root(Struct, frozen=True):
+class SkillRoot(Struct, frozen=True):
     """A directory of skills, and the level it counts for."""
 
     path: Path
     source: SkillSource
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class SkillProblem(Struct, frozen=True, kw_only=True):
     """Something wrong with a SKILL.md. A warning does not keep it from being loaded."""
 
     message: str
@@ -70,14 +70,14 @@ class Problem(Struct, frozen=True, kw_only=True):
     warning: bool = False
 
 
-class Skipped(Struct, frozen=True):
+class SkippedSkill(Struct, frozen=True):
     """A skill that is not loaded: its file, and why."""
 
     path: Path
     reason: str
 
 
-class Shadowed(Struct, frozen=True):
+class ShadowedSkill(Struct, frozen=True):
     """A skill that another of its name stands before."""
 
     name: str
@@ -88,7 +88,7 @@ class Shadowed(Struct, frozen=True):
 class SkillValidationError(HoldfastError):
     """A SKILL.md that breaks the format; all of its errors."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[SkillProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(problem.message for problem in problems))
 

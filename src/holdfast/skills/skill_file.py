@@ -10,10 +10,10 @@ from types import MappingProxyType
 from holdfast.facts import heuristic_tokens
 from holdfast.tools import open_file, shown
 
-from .fields import Check
-from .frontmatter import Front
-from .links import UnusableLinkError, check_inside, real_path
-from .skill import BODY_WARN_TOKENS, FILE, Problem, Skill, SkillSource, SkillValidationError
+from .fields import FieldCheck
+from .files import UnusableLinkError, check_inside, real_path
+from .frontmatter import Frontmatter
+from .skill import BODY_WARN_TOKENS, FILE, Skill, SkillProblem, SkillSource, SkillValidationError
 
 MOST_BYTES = 1_000_000
 
@@ -21,8 +21,8 @@ MOST_BYTES = 1_000_000
 def read_skill(text: str, *, skill_dir: Path, source: SkillSource, refuse_long: bool = False) -> Skill:
     """The skill in a text. Fields that the format does not know are ignored; SkillValidationError has every error.
     `refuse_long` makes an error of a description that is too long."""
-    front = Front(text)
-    check = Check(front, skill_dir.name, refuse_long=refuse_long)
+    front = Frontmatter(text)
+    check = FieldCheck(front, skill_dir.name, refuse_long=refuse_long)
     fields = check.fields
     if fields is None:
         raise SkillValidationError([problem for problem in _by_line(check.problems) if not problem.warning])
@@ -39,27 +39,29 @@ def read_skill(text: str, *, skill_dir: Path, source: SkillSource, refuse_long: 
     )
 
 
-def problems(data: bytes, *, skill_dir: Path, strict: bool = False, refuse_long: bool = False) -> tuple[Problem, ...]:
+def problems(
+    data: bytes, *, skill_dir: Path, strict: bool = False, refuse_long: bool = False
+) -> tuple[SkillProblem, ...]:
     """Errors and warnings of a SKILL.md in the order of its lines. `strict` makes errors of fields that the format does
     not know, of metadata that is not text and of a description that is too long; `refuse_long` only of the last."""
     try:
-        front = Front(decoded(data))
+        front = Frontmatter(decoded(data))
     except SkillValidationError as error:
         return error.problems
-    found = Check(front, skill_dir.name, strict=strict, refuse_long=refuse_long).problems
+    found = FieldCheck(front, skill_dir.name, strict=strict, refuse_long=refuse_long).problems
     return (*_by_line(found), *_of_body(front.body))
 
 
-def _by_line(found: Iterable[Problem]) -> list[Problem]:
+def _by_line(found: Iterable[SkillProblem]) -> list[SkillProblem]:
     return sorted(found, key=lambda problem: problem.line or 0)
 
 
-def _of_body(body: str) -> list[Problem]:
+def _of_body(body: str) -> list[SkillProblem]:
     tokens = heuristic_tokens(body)
     if not body.strip():
-        return [Problem(message="the body is empty; write the instructions below the frontmatter", warning=True)]
+        return [SkillProblem(message="the body is empty; write the instructions below the frontmatter", warning=True)]
     if tokens > BODY_WARN_TOKENS:
-        return [Problem(message=long_body(tokens), warning=True)]
+        return [SkillProblem(message=long_body(tokens), warning=True)]
     return []
 
 
@@ -73,14 +75,14 @@ def long_body(tokens: int) -> str:
 def decoded(data: bytes) -> str:
     """The text of a SKILL.md, or SkillValidationError."""
     if len(data) > MOST_BYTES:
-        raise SkillValidationError([Problem(message=f"the file has more than {MOST_BYTES:,} bytes; shorten it")])
+        raise SkillValidationError([SkillProblem(message=f"the file has more than {MOST_BYTES:,} bytes; shorten it")])
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         line = before.count(b"\n") + 1
         raise SkillValidationError(
-            [Problem(message=f"the file is not UTF-8 from line {line} on; save it as UTF-8", line=line)]
+            [SkillProblem(message=f"the file is not UTF-8 from line {line} on; save it as UTF-8", line=line)]
         ) from error
 
 
@@ -92,23 +94,23 @@ def read_bytes(base: Path, real: Path) -> bytes:
 
 def validate_dir(
     path: Path, *, strict: bool = False, refuse_long: bool = False, allowed: Set[Path] = frozenset()
-) -> tuple[Problem, ...]:
+) -> tuple[SkillProblem, ...]:
     """`problems` of the skill in a directory, which is named by its last part and may be anywhere. A SKILL.md that is a
     link is read only where it leads into that directory or into an `allowed` one, given by its real path."""
     try:
         skill_dir = Path(os.path.abspath(path))  # noqa: PTH100  `resolve` would follow a link and lose the name
         names = os.listdir(skill_dir)  # noqa: PTH208
         if FILE not in names:
-            return (Problem(message=_missing(skill_dir, names)),)
+            return (SkillProblem(message=_missing(skill_dir, names)),)
         real = real_path(skill_dir / FILE)
         check_inside(real, allowed | {Path(os.path.realpath(skill_dir))})
         data = read_bytes(real.parent, real)
     except UnusableLinkError as error:
-        return (Problem(message=str(error)),)
+        return (SkillProblem(message=str(error)),)
     except NotADirectoryError:
-        return (Problem(message=f"{shown(path)} is not a directory; name the one that holds {FILE}"),)
+        return (SkillProblem(message=f"{shown(path)} is not a directory; name the one that holds {FILE}"),)
     except (OSError, ValueError) as error:
-        return (Problem(message=f"{shown(path)} cannot be read: {reason(error)}"),)
+        return (SkillProblem(message=f"{shown(path)} cannot be read: {reason(error)}"),)
     return problems(data, skill_dir=skill_dir, strict=strict, refuse_long=refuse_long)
 
 

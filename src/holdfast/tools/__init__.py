@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .dispatcher import Dispatcher as Dispatcher
     from .function_tools import tool as tool
     from .guides import Guides as Guides
-    from .guides import Section as Section
+    from .guides import GuideSection as GuideSection
     from .guides import is_guide as is_guide
     from .journal import ToolJournal as ToolJournal
     from .journal import mended as mended
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     from .safe_files import no_file as no_file
     from .safe_files import open_file as open_file
     from .search import COMMON as COMMON
-    from .search import Found as Found
     from .search import ToolIndex as ToolIndex
+    from .search import ToolMatches as ToolMatches
     from .search import WordIndex as WordIndex
     from .search import meant as meant
     from .search import words as words
     from .text_limits import cut as cut
     from .text_limits import mend as mend
     from .text_limits import shown as shown
-    from .time_limits import Late as Late
+    from .time_limits import WorkTimeout as WorkTimeout
     from .time_limits import bounded as bounded
     from .time_limits import ended as ended
     from .time_limits import heard as heard
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .toolbox import ToolHost as ToolHost
     from .toolbox import ToolSession as ToolSession
     from .toolbox import ToolSources as ToolSources
+    from .toolbox import TurnResults as TurnResults
     from .toolbox import dialect_of_model as dialect_of_model
     from .toolkit import flag as flag
     from .toolkit import go_on as go_on
@@ -93,14 +94,14 @@ else:
             ".deferral": "size_of",
             ".dispatcher": "Dispatcher",
             ".function_tools": "tool",
-            ".guides": "Guides Section is_guide",
+            ".guides": "GuideSection Guides is_guide",
             ".journal": "ToolJournal mended",
             ".offload": "directory_of",
             ".safe_files": "directory no_file open_file",
-            ".search": "COMMON Found ToolIndex WordIndex meant words",
+            ".search": "COMMON ToolIndex ToolMatches WordIndex meant words",
             ".text_limits": "cut mend shown",
-            ".time_limits": "Late bounded ended heard in_thread",
-            ".toolbox": "DIALECT_OF ToolHost ToolSession ToolSources Toolbox dialect_of_model",
+            ".time_limits": "WorkTimeout bounded ended heard in_thread",
+            ".toolbox": "DIALECT_OF ToolHost ToolSession ToolSources Toolbox TurnResults dialect_of_model",
             ".toolkit": "flag go_on number opened_directory schema text whole",
             ".toolset": "Redeclared ToolSet",
             ".workspace": "Workspace lexical",

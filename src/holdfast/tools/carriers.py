@@ -33,7 +33,7 @@ _LOOSE = ("strict", b"false")
 _REFERENCE = "tool_reference"
 
 
-class Discovered(Struct, frozen=True, kw_only=True):
+class DiscoveryAnswer(Struct, frozen=True, kw_only=True):
     """What discover_tools answers, and the messages that have to follow the answers of the turn."""
 
     blocks: tuple[Block, ...]
@@ -89,7 +89,7 @@ def loaded_text(names: Sequence[str]) -> str:
 
 def answer(
     carrier: Carrier, found: Sequence[ToolDefinition], names: Sequence[str], *, fresh: Sequence[str], full: bool
-) -> Discovered:
+) -> DiscoveryAnswer:
     """What a search answers that found these tools; of `names` some may be declared already and need no definition.
 
     `fresh` are the names that no answer has brought before. With `full` the schemas stand in the answer also where they
@@ -103,7 +103,7 @@ def answer(
     late = [definition for definition in found if definition.name in fresh]
     if carrier == "additional" and late:
         messages = (Message("system", (_additional(late),)),)
-    return Discovered(blocks=blocks, messages=messages)
+    return DiscoveryAnswer(blocks=blocks, messages=messages)
 
 
 def _reference(name: str) -> Opaque:

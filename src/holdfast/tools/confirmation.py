@@ -6,26 +6,43 @@ one at a time; who waits for his turn may find his question answered.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import os
+import stat
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.config import printable
 from holdfast.config.sections import Confirm
+from holdfast.errors import HoldfastError
+from holdfast.notices import warn_once
 from holdfast.records.events import ToolConfirmationRequested, ToolConfirmationResolved
 
 from .change_lock import LoopLock
 from .contract import Effect, Tool, ToolContext
-from .decisions import Remembered
+from .safe_files import open_file, put_file
 from .text_limits import as_json, mend, said
 from .time_limits import bounded, in_thread
 from .workspace import Workspace
 
+try:
+    import fcntl
+except ImportError:  # no advisory locks here: the last of two processes wins
+    fcntl = None  # type: ignore[assignment]
+
 logger = logging.getLogger(__name__)
+
+FILE = "confirmations.json"
+_PRIVATE = 0o600
+_LARGEST = 10_000_000
+LOCK_TIMEOUT_S = 2.0
 
 Scope = Literal["once", "session", "always"]
 
@@ -71,7 +88,7 @@ class Confirmations:
     def __init__(self, settings: Confirm, *, home: Path | None = None, ask: Confirmer | None = None) -> None:
         self._settings: tuple[Confirm, ...] = (settings,)
         self._confirmer = ask
-        self._always = None if home is None else Remembered(home)
+        self._always = None if home is None else DecisionFile(home)
         self._session: dict[_About, bool] = {}
         self._asking = LoopLock()
 
@@ -134,7 +151,7 @@ class Confirmations:
         if decision.scope != "once":
             self._session[about] = decision.allowed
         if decision.scope == "always" and self._always is not None:
-            await in_thread(self._always.keep, *about, decision.allowed)
+            await in_thread(self._always.put, *about, decision.allowed)
         return decision
 
 
@@ -196,3 +213,87 @@ def _leads(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str:
 def _printable(text: str) -> str:
     """Control characters as escapes: a command must not be able to hide itself from the one who is asked."""
     return "\n".join(map(printable, mend(text).split("\n")))
+
+
+class StoredDecision(Struct, frozen=True):
+    """One decision. Without a subject it covers every call of the tool."""
+
+    workspace: str
+    tool: str
+    subject: str | None
+    allowed: bool
+
+    @property
+    def about(self) -> tuple[str, str, str | None]:
+        return self.workspace, self.tool, self.subject
+
+
+class _File(Struct, frozen=True):
+    decisions: tuple[StoredDecision, ...] = ()
+
+
+class DecisionFile:
+    """Decisions that hold for ever: one private file in HOLDFAST_HOME, by workspace, tool and subject.
+
+    Other processes may change it at any time, so each look reads it. Whatever is wrong with the file, it says nothing:
+    then the user is asked again. It never allows by mistake.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def find(self, workspace: Path, tool: str, subject: str | None) -> bool | None:
+        """What was decided for this tool and subject; a refusal wins."""
+        about = (mend(str(workspace)), tool, subject)
+        found = {each.allowed for each in self._read() if each.about == about}
+        return None if not found else found == {True}
+
+    def put(self, workspace: Path, tool: str, subject: str | None, allowed: bool) -> bool:
+        """Write a decision down; whether that was possible."""
+        made = StoredDecision(mend(str(workspace)), tool, subject, allowed)
+        try:
+            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._locked():
+                others = tuple(each for each in self._read() if each.about != made.about)
+                data = msgspec.json.encode(_File((*others, made)))
+                put_file(self._real(), (FILE,), msgspec.json.format(data, indent=1) + b"\n", mode=_PRIVATE)
+        except (OSError, HoldfastError, UnicodeEncodeError) as problem:
+            logger.warning("a decision could not be kept in %s (%s): it holds for this session", FILE, problem)
+            return False
+        return True
+
+    def _real(self) -> Path:
+        return Path(os.path.realpath(self._home))
+
+    def _read(self) -> tuple[StoredDecision, ...]:
+        try:
+            with open_file(self._real(), (FILE,)) as file:
+                found = os.fstat(file.fileno())
+                if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
+                    warn_once(logger, "%s may be written by others and is not believed; remove it", FILE)
+                    return ()
+                data = file.read(_LARGEST + 1)
+            return msgspec.json.decode(data, type=_File).decisions if len(data) <= _LARGEST else ()
+        except FileNotFoundError:
+            return ()
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+            warn_once(logger, "%s cannot be read (%s): the user is asked again", FILE, problem)
+            return ()
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process at a time, so that none loses another's decision."""
+        lock = os.open(self._real() / f"{FILE}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE)
+        try:
+            until = time.monotonic() + LOCK_TIMEOUT_S
+            while fcntl is not None:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(0.01)
+            yield
+        finally:
+            os.close(lock)

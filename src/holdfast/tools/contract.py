@@ -169,7 +169,7 @@ class Tool(Struct, frozen=True, kw_only=True):
         return self.effect in MUTATING or (self.effect == "network" and (self.changes or self.source == "mcp"))
 
 
-class Resolved(Struct, frozen=True):
+class ResolvedCall(Struct, frozen=True):
     """What a call means: this tool with this input. `via` is the tool that was named, where that is another."""
 
     tool: Tool

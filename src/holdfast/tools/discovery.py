@@ -18,7 +18,7 @@ from holdfast.records.events import ToolDiscovered
 
 from .carriers import loaded_text
 from .contract import CALL_TOOL, DISCOVER_TOOLS, Tool, ToolContext, ToolExecutionError, ToolOutput
-from .search import Found, ToolIndex
+from .search import ToolIndex, ToolMatches
 from .text_limits import shown
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Discovery:
             return ToolOutput(content=_nothing(query, found, index), metadata=_metadata(found, (), ()))
         return self._answer(found, declared, context)
 
-    async def _find(self, query: str, limit: int) -> tuple[Found, ToolIndex]:
+    async def _find(self, query: str, limit: int) -> tuple[ToolMatches, ToolIndex]:
         """What is found among the tools of this moment: they may change while an index is made."""
         while True:
             version = self._toolset.version
@@ -98,7 +98,7 @@ class Discovery:
             if self._toolset.version == version:
                 return found, index
 
-    def _answer(self, found: Found, declared: Sequence[str], context: ToolContext) -> ToolOutput:
+    def _answer(self, found: ToolMatches, declared: Sequence[str], context: ToolContext) -> ToolOutput:
         """Tools that were found before stand in the history already: they are only named, as the declared ones are. Who
         asks for one by its name where it stands in an answer alone gets it again: he may not have it."""
         toolset = self._toolset
@@ -129,7 +129,7 @@ def _with_note(blocks: tuple[Block, ...], note: str) -> tuple[Block, ...]:
     return (*blocks, Text(note)) if note and all(isinstance(block, Text) for block in blocks) else blocks
 
 
-def _note(found: Found, beside: Sequence[str]) -> str:
+def _note(found: ToolMatches, beside: Sequence[str]) -> str:
     lines = []
     if beside:
         lines.append(f"Callable already: {', '.join(beside)}.")
@@ -145,7 +145,7 @@ def _missing(names: Sequence[str]) -> str:
     return f"There is no tool named {listed}{', …' if len(names) > _LISTED else ''} to be found."
 
 
-def _nothing(query: str, found: Found, index: ToolIndex) -> str:
+def _nothing(query: str, found: ToolMatches, index: ToolIndex) -> str:
     """Why nothing is found, and what there is."""
     if not index.tools:
         return "There are no further tools to be found: all that exist are declared."
@@ -157,7 +157,7 @@ def _nothing(query: str, found: Found, index: ToolIndex) -> str:
     return f"{said} {len(index.tools)} tool(s) can be found{among}: try other words, or the name of a server."
 
 
-def _metadata(found: Found, fresh: Sequence[str], declared: Sequence[str]) -> dict[str, Any]:
+def _metadata(found: ToolMatches, fresh: Sequence[str], declared: Sequence[str]) -> dict[str, Any]:
     """For the trace and for those who watch: all that was found, what of it is `new`, what was asked for by its name
     and is declared anyway."""
     return {

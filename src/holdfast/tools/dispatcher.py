@@ -30,7 +30,7 @@ from .contract import (
     SKILL_LOAD,
     Cancel,
     RefusedCall,
-    Resolved,
+    ResolvedCall,
     SkillsInUse,
     Tool,
     ToolAnswer,
@@ -42,13 +42,13 @@ from .journal import ToolJournal
 from .keys import Keys
 from .results import CANCELLED, NOT_BEGUN, ResultPipeline, content, failure, shortened, success, text_of
 from .text_limits import as_json, cut, mend, said, shown, words
-from .time_limits import GRACE_S, Died, Late, bounded, ended, heard, in_thread
+from .time_limits import GRACE_S, WorkAborted, WorkTimeout, bounded, ended, heard, in_thread
 from .validation import check, require
 from .workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-Resolve = Callable[[ToolUse], Resolved | RefusedCall]
+Resolve = Callable[[ToolUse], ResolvedCall | RefusedCall]
 """What a call means. Asked once for each call, when those before it that change something have ended."""
 
 AT_ONCE = 64
@@ -67,7 +67,7 @@ class _Job(Struct):
     """One call on its way."""
 
     call: ToolUse
-    found: Resolved | RefusedCall
+    found: ResolvedCall | RefusedCall
     name: str
     context: ToolContext
     elapsed_us: int | None = None
@@ -119,12 +119,12 @@ class Dispatcher:
             raise HoldfastError(f"two tools are named {tool.name}; give one of them another name.")
         self._registered[tool.name] = tool
 
-    def _find(self, call: ToolUse) -> Resolved | RefusedCall:
+    def _find(self, call: ToolUse) -> ResolvedCall | RefusedCall:
         tool = self._registered.get(call.name)
         if tool is None:
             return unknown(call.name, self._registered) if self._resolve is None else self._resolve(call)
         given = read_input(call)
-        return given if isinstance(given, RefusedCall) else Resolved(tool, given)
+        return given if isinstance(given, RefusedCall) else ResolvedCall(tool, given)
 
     async def run(
         self, calls: Sequence[ToolUse], *, turn: str | None = None, cancel: Cancel | None = None
@@ -167,19 +167,19 @@ class Dispatcher:
         return tuple(answers)
 
     def _job(self, call: ToolUse, turn: str | None, *, repeated: bool) -> _Job:
-        found: Resolved | RefusedCall
+        found: ResolvedCall | RefusedCall
         try:
             found = self._find(call)
             if repeated:
                 found = RefusedCall(
                     f"The id {shown(call.id)} stands for another call of this turn; this one was not run."
                 )
-            elif isinstance(found, Resolved) and not isinstance(found.input, Mapping):
+            elif isinstance(found, ResolvedCall) and not isinstance(found.input, Mapping):
                 found = RefusedCall(f"The input of {shown(found.tool.name)} is not a JSON object.", invalid=True)
         except Exception as error:
             logger.exception("the tool %s could not be looked up", shown(call.name))
             found = RefusedCall(f"{shown(call.name)} could not be looked up ({said(error, 200)}).")
-        name = found.tool.name if isinstance(found, Resolved) else call.name
+        name = found.tool.name if isinstance(found, ResolvedCall) else call.name
         return _Job(call, found, name, self._context(call, turn))
 
     def _context(self, call: ToolUse, turn: str | None) -> ToolContext:
@@ -220,7 +220,7 @@ class Dispatcher:
         return [task.result() for task in tasks]
 
     async def _answer(self, job: _Job, cancel: Cancel, stop: asyncio.Task[None]) -> ToolAnswer:
-        given = as_json(job.found.input) if isinstance(job.found, Resolved) and job.found.via else _sent(job.call)
+        given = as_json(job.found.input) if isinstance(job.found, ResolvedCall) and job.found.via else _sent(job.call)
         job.context.emit(ToolCalled(tool=job.name, tool_use_id=job.call.id, input=given))
         if cancel.is_set():
             return self._failed(job, NOT_BEGUN, cancelled=True)
@@ -239,7 +239,7 @@ class Dispatcher:
         except HoldfastError as error:
             text = await self._error_text(job, self._keys.masked(words(error)))
             return self._failed(job, text, metadata=getattr(error, "metadata", None))
-        except Died as error:
+        except WorkAborted as error:
             return self._failed(job, f"{job.name} failed: {error}.")
         except KeyboardInterrupt:
             raise
@@ -290,7 +290,7 @@ class Dispatcher:
         try:
             work = partial(in_thread, partial(checked, references=size))
             return await bounded(work, timeout=_CHECK_S, grace=self._grace)
-        except Late as late:
+        except WorkTimeout as late:
             raise ToolExecutionError(f"The input of {tool.name} is too large to be checked; make it smaller.") from late
 
     def _check_paths(self, tool: Tool, input: Mapping[str, Any]) -> None:
@@ -305,7 +305,7 @@ class Dispatcher:
             output = await bounded(
                 lambda: tool.run(input, context), timeout=limit, grace=self._grace, stopping=context.cancel.set
             )
-        except Late as late:
+        except WorkTimeout as late:
             rest = " It did not end when it was told to, and may still be at work." if late.left else ""
             raise ToolExecutionError(f"{tool.name} was stopped: it took more than {limit:g} seconds.{rest}") from late
         finally:
@@ -317,7 +317,7 @@ class Dispatcher:
     async def _shaped(self, job: _Job, output: ToolOutput) -> ToolOutput:
         """The output as it is answered. One at a time: what is given once must not be given twice."""
         results, found = self._results, job.found
-        if results is None or not isinstance(found, Resolved):
+        if results is None or not isinstance(found, ResolvedCall):
             return output
         tool = found.tool
         try:
@@ -335,7 +335,7 @@ class Dispatcher:
     async def _error_text(self, job: _Job, text: str) -> str:
         """What the model is told of an error: all of it, or where all of it is."""
         results, found = self._results, job.found
-        if results is not None and isinstance(found, Resolved):
+        if results is not None and isinstance(found, ResolvedCall):
             try:
                 work = partial(in_thread, results.shorten, found.tool, job.call, mend(text), job.context)
                 text = await bounded(work, timeout=_SHAPE_S)

@@ -19,7 +19,7 @@ from holdfast.records import Block, Message, Text, ToolResult
 HEADING = "[Tool Guide - shown once per session]"
 
 
-class Section(Struct, frozen=True, kw_only=True):
+class GuideSection(Struct, frozen=True, kw_only=True):
     """A part of the system text that is held back until any of these tools is used."""
 
     name: str
@@ -40,7 +40,7 @@ def is_guide(text: str) -> bool:
 class Guides:
     """The guides of one session. Safe from any thread: of results that come side by side one gets the guide."""
 
-    def __init__(self, guides: Mapping[str, str] = {}, sections: Sequence[Section] = ()) -> None:
+    def __init__(self, guides: Mapping[str, str] = {}, sections: Sequence[GuideSection] = ()) -> None:
         self._guides = {name: masked(text) for name, text in guides.items() if text.strip()}
         self._sections = tuple(replace(each, text=masked(each.text)) for each in sections if each.text.strip())
         self._delivered: set[str] = set()

@@ -7,9 +7,13 @@ protected tools, references to offloaded results, and results with a guide: it i
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import Decimal
+
+from msgspec import Struct
 
 from holdfast import facts
 from holdfast.caches import Prompt, rules
@@ -17,11 +21,38 @@ from holdfast.config.sections import Mask
 from holdfast.core import edit_cost
 from holdfast.wire import Body
 
+from .carriers import CLOSE, OPEN, SHORT, loaded_text
 from .contract import DISCOVER_TOOLS, SKILL_LOAD
-from .edit_requests import NOTHING, Masked, Wanted
-from .observations import Observation, Site, observe, replaced, sites
-from .schema_strip import may_strip, strips
+from .observations import Observation, ResultSite, observe, replaced, sites
 from .superseded import Death, deaths
+
+
+class MaskedResult(Struct, frozen=True, kw_only=True):
+    """A result that stands there no longer, and how many characters it had."""
+
+    tool: str
+    tool_use_id: str
+    characters: int
+
+
+class EditRequests(Struct, frozen=True, kw_only=True):
+    """Edits to ask for, all together, and the results they clear."""
+
+    edits: dict[bytes, bytes] = {}
+    masked: tuple[MaskedResult, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.edits)
+
+    def __or__(self, other: EditRequests) -> EditRequests:
+        """Both. One rewrite pays for all that stands behind its beginning."""
+        if not (self and other):
+            return self or other
+        return EditRequests(edits=other.edits | self.edits, masked=(*self.masked, *other.masked))
+
+
+NOTHING = EditRequests()
+
 
 PLACEHOLDER = "[Tool result cleared: "
 PROTECTED = frozenset({DISCOVER_TOOLS, SKILL_LOAD})
@@ -50,8 +81,8 @@ def masks(
     *,
     already: Collection[bytes] = (),
     failed: Collection[str] = (),
-    found: Sequence[Site] | None = None,
-) -> Wanted:
+    found: Sequence[ResultSite] | None = None,
+) -> EditRequests:
     """Replacements for old results, from `trigger_chars` of results down to `release_chars`.
 
     `prompt` is what a reader made of this body; `already` are the blocks with recorded edits (the ledger's `edits`);
@@ -89,7 +120,7 @@ def masks(
     if not gone:
         return NOTHING
     gone += [n for n in texts if n not in gone and seen[n].digests[0] in edits]  # the same result once more
-    return Wanted(edits=edits, masked=tuple(_masked(seen[number]) for number in sorted(gone)))
+    return EditRequests(edits=edits, masked=tuple(_masked(seen[number]) for number in sorted(gone)))
 
 
 class Masker:
@@ -106,7 +137,7 @@ class Masker:
         self.settings, self.strip = settings, strip
         self._wasted = Decimal(0)  # tokens of input that reading what could be gone has cost
         self._share = Decimal(1)  # how much of what looks as if it could go really can
-        self._asked: Wanted = NOTHING
+        self._asked: EditRequests = NOTHING
         self._was_cold = self._refused_cold = False
 
     def wanted(
@@ -118,7 +149,7 @@ class Masker:
         already: Collection[bytes] = (),
         failed: Collection[str] = (),
         defined: Collection[str] = (),
-    ) -> Wanted:
+    ) -> EditRequests:
         """What to ask the engine for with this request. `fence` is called if `engine.fence` has to be known; `already`
         are the lane's recorded edits; `defined` are the tools whose schemas the request has elsewhere than in discovery
         results; the rest is as for `masks`. Say with `decided` what came of it."""
@@ -144,7 +175,7 @@ class Masker:
             self._asked = wanted
         return self._asked
 
-    def decided(self, made: bool) -> tuple[Masked, ...]:
+    def decided(self, made: bool) -> tuple[MaskedResult, ...]:
         """The engine's decision on what was wanted last (`prepared.edits.made`); gives what is masked from now on."""
         wanted, self._asked = self._asked, NOTHING
         if wanted and not made:
@@ -154,8 +185,8 @@ class Masker:
         return wanted.masked if made else ()
 
     def _waiting(
-        self, body: Body, found: Sequence[Site], standing: Sequence[Site], defined: Collection[str]
-    ) -> list[Site]:
+        self, body: Body, found: Sequence[ResultSite], standing: Sequence[ResultSite], defined: Collection[str]
+    ) -> list[ResultSite]:
         """What could perhaps be cleared, without reading any of it."""
         waiting, settings = [], self.settings
         excess = sum([site.size for site in standing])
@@ -209,16 +240,16 @@ def _tokens(prompt: Prompt, blocks: Sequence[int]) -> int:
     return sum([max(0, prompt.blocks[index].tokens - _LEFT) for index in blocks])
 
 
-def _blocks(found: Iterable[Site]) -> list[int]:
+def _blocks(found: Iterable[ResultSite]) -> list[int]:
     return [index for site in found for index in site.blocks]
 
 
-def _standing(found: Sequence[Site], prompt: Prompt, already: Collection[bytes]) -> list[Site]:
+def _standing(found: Sequence[ResultSite], prompt: Prompt, already: Collection[bytes]) -> list[ResultSite]:
     """The results that go out as they are."""
     return [site for site in found if prompt.blocks[site.blocks[0]].digest not in already]
 
 
-def _old(found: Sequence[Site], settings: Mask) -> list[Site]:
+def _old(found: Sequence[ResultSite], settings: Mask) -> list[ResultSite]:
     """All but the newest, and but those that the model has yet to read."""
     return [site for site in found[: max(0, len(found) - settings.keep_window)] if not site.unread]
 
@@ -253,5 +284,71 @@ def _in_order(numbers: Sequence[int], dead: dict[int, Death]) -> list[int]:
     return sorted(numbers, key=lambda number: (ranks[dead.get(number)], number))
 
 
-def _masked(each: Observation) -> Masked:
-    return Masked(tool=each.tool, tool_use_id=each.call.id, characters=each.characters)
+def _masked(each: Observation) -> MaskedResult:
+    return MaskedResult(tool=each.tool, tool_use_id=each.call.id, characters=each.characters)
+
+
+# Schemas that discovery put into the history (`tools.deferral.strip = "when_cold"`). Where the request defines all of
+# their tools elsewhere, their short form will do; with `call_tool` such a result is all that the model knows of them.
+
+_block = re.compile(f"{OPEN}(.*?){CLOSE}", re.DOTALL).search
+_named = re.compile(rb'<function>\{\\"name\\":\\"([\w-]+)').finditer
+"""The names in a result as its text stands in a body, without decoding it."""
+
+
+def strips(
+    body: Body,
+    prompt: Prompt,
+    defined: Collection[str],
+    *,
+    already: Collection[bytes] = (),
+    found: Sequence[ResultSite] | None = None,
+) -> EditRequests:
+    """Replacements for discovery results with schemas of tools that are `defined` elsewhere. `prompt` is what a reader
+    made of this body, `already` are the blocks with recorded edits, `found` the results where they are known."""
+    found = sites(body, prompt) if found is None else found
+    waiting = [may_strip(body, site, defined) and prompt.blocks[site.blocks[0]].digest not in already for site in found]
+    wanted = NOTHING
+    for each, waits in zip(observe(body, prompt, found), waiting, strict=True) if any(waiting) else ():
+        text = "\n".join(each.texts)
+        if not waits or each.tool != DISCOVER_TOOLS or not each.plain or each.stays or text.startswith(SHORT):
+            continue
+        names = _names(text)
+        new = loaded_text(names)
+        if names and set(names) <= set(defined) and len(each.digests) == 1 and len(new) < len(text):
+            wanted |= EditRequests(
+                edits={each.digests[0]: replaced(body, each.site, new)[0]},
+                masked=(_masked(each),),
+            )
+    return wanted
+
+
+def may_strip(body: Body, site: ResultSite, defined: Collection[str]) -> bool:
+    """A quick no for the many results without schemas, for those that the model has yet to read, and for those that are
+    all it has of a tool."""
+    if site.unread or not defined:
+        return False
+    for span in (body.blocks[place] for place in site.places):
+        if body.raw.find(OPEN.encode(), span.start, span.end) >= 0:
+            names = {match[1].decode() for match in _named(body.raw, span.start, span.end)}
+            return names <= set(defined)
+    return False
+
+
+def _names(text: str) -> list[str]:
+    """The names of the tools whose definitions stand in the block, in order; none if it cannot be read."""
+    block = _block(text)
+    names: list[str] = []
+    decode, rest = json.JSONDecoder().raw_decode, "" if block is None else block[1]
+    at = rest.find("{")
+    while at >= 0:
+        try:
+            value, end = decode(rest, at)
+        except (ValueError, RecursionError):
+            return []
+        name = value.get("name")
+        if not isinstance(name, str):
+            return []
+        names.append(name)
+        at = rest.find("{", end)
+    return names

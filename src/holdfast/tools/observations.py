@@ -33,7 +33,7 @@ CLEARED = "[cleared]"
 """What stands for the further parts of a result of several: their number has to stay."""
 
 
-class Site(Struct, frozen=True, gc=False):
+class ResultSite(Struct, frozen=True, gc=False):
     """A tool result by its places: the blocks of the prompt it is made of, the same in the body, its size in bytes.
 
     `unread` if the model has said nothing since: it has yet to see the result.
@@ -45,7 +45,7 @@ class Site(Struct, frozen=True, gc=False):
     unread: bool = False
 
 
-class Call(Struct, frozen=True):
+class ObservedCall(Struct, frozen=True):
     """A call of a tool. `input` is JSON text; `at` the block of the prompt, -1 for a call that is nowhere."""
 
     id: str
@@ -63,9 +63,9 @@ class Observation(Struct, frozen=True, kw_only=True):
     else, and nothing that the provider signed.
     """
 
-    site: Site
+    site: ResultSite
     digests: tuple[bytes, ...]
-    call: Call
+    call: ObservedCall
     texts: tuple[str, ...]
     characters: int
     is_error: bool
@@ -100,9 +100,9 @@ class _Said(Struct):
         self.plain = self.plain and plain
 
 
-def sites(body: Body, prompt: Prompt) -> list[Site]:
+def sites(body: Body, prompt: Prompt) -> list[ResultSite]:
     """The tool results of a body in order. `prompt` is what a reader made of this body."""
-    found: list[Site] = []
+    found: list[ResultSite] = []
     origin, spans = prompt.origin or range(len(prompt.blocks)), body.blocks
     gemini = body.dialect == "gemini"
     before = (-1, -1)  # the message of the result before, and its last block
@@ -117,14 +117,14 @@ def sites(body: Body, prompt: Prompt) -> list[Site]:
         size = spans[place].end - spans[place].start
         if goes_on:
             last = found[-1]
-            found[-1] = Site((*last.blocks, index), (*last.places, place), last.size + size)
+            found[-1] = ResultSite((*last.blocks, index), (*last.places, place), last.size + size)
         else:
-            found.append(Site((index,), (place,), size))
+            found.append(ResultSite((index,), (place,), size))
         before = block.message, index
     return [replace(site, unread=True) if site.blocks[0] > said else site for site in found]
 
 
-def observe(body: Body, prompt: Prompt, found: Sequence[Site]) -> list[Observation]:
+def observe(body: Body, prompt: Prompt, found: Sequence[ResultSite]) -> list[Observation]:
     """Read these results, each with the call it answers."""
     said = [_read(body, site) for site in found]
     calls = _calls(body, prompt, [(site.blocks[0], each) for site, each in zip(found, said, strict=True)])
@@ -143,7 +143,7 @@ def observe(body: Body, prompt: Prompt, found: Sequence[Site]) -> list[Observati
     ]
 
 
-def replaced(body: Body, site: Site, text: str) -> list[bytes]:
+def replaced(body: Body, site: ResultSite, text: str) -> list[bytes]:
     """The blocks of a result with this text in the place of what they say. What names the call, and whether it failed,
     stays; markers are left to the plan."""
     first, *others = site.places
@@ -153,7 +153,7 @@ def replaced(body: Body, site: Site, text: str) -> list[bytes]:
 # What a result says
 
 
-def _read(body: Body, site: Site) -> _Said:
+def _read(body: Body, site: ResultSite) -> _Said:
     said = _Said(texts=[])
     for place in site.places:
         span = body.blocks[place]
@@ -214,11 +214,11 @@ def _read_gemini(members: Mapping[str, bytes], raw: bytes, said: _Said) -> None:
 # Which call it answers
 
 
-def _calls(body: Body, prompt: Prompt, results: Sequence[tuple[int, _Said]]) -> list[Call]:
+def _calls(body: Body, prompt: Prompt, results: Sequence[tuple[int, _Said]]) -> list[ObservedCall]:
     """The call of each result: by its id, or, where there is none, the first of its name that waits for an answer."""
-    by_id: dict[str, Call] = {}
+    by_id: dict[str, ObservedCall] = {}
     waiting: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    found: list[Call] = []
+    found: list[ObservedCall] = []
     made, place = 0, 0
     for index, said in results:
         while place < index:
@@ -228,17 +228,17 @@ def _calls(body: Body, prompt: Prompt, results: Sequence[tuple[int, _Said]]) -> 
                 continue
             if not call.id:
                 made += 1
-                call = Call(f"{MADE_ID}{made}", call.tool, call.input, call.at, call.via)
+                call = ObservedCall(f"{MADE_ID}{made}", call.tool, call.input, call.at, call.via)
             by_id[call.id] = call
             waiting[call.via or call.tool][call.id] = None
         identity = said.id or next(iter(waiting[said.name]), "")
-        call = by_id.get(identity) or Call(identity, said.name)
+        call = by_id.get(identity) or ObservedCall(identity, said.name)
         waiting[call.via or call.tool].pop(identity, None)
         found.append(call)
     return found
 
 
-def _call(body: Body, prompt: Prompt, index: int) -> Call | None:
+def _call(body: Body, prompt: Prompt, index: int) -> ObservedCall | None:
     """The call that this block of the prompt is."""
     block = prompt.blocks[index]
     if block.kind not in CALLS or block.section != "messages":
@@ -253,16 +253,16 @@ def _call(body: Body, prompt: Prompt, index: int) -> Call | None:
     said = next((inner[key] for key in ("arguments", "args", "input") if key in inner), b"{}")
     if "arguments" in inner:
         said = (string_of(said) or "").encode("utf-8", "surrogatepass")
-    return _unwrapped(Call(identity, name, said, index))
+    return _unwrapped(ObservedCall(identity, name, said, index))
 
 
-def _unwrapped(call: Call) -> Call:
+def _unwrapped(call: ObservedCall) -> ObservedCall:
     """What is called through another tool is that tool's call."""
     if call.tool != CALL_TOOL:
         return call
     members = object_of(call.input) or {}
     name = string_of(members.get("name"))
-    return call if name is None else Call(call.id, name, members.get("arguments", b"{}"), call.at, CALL_TOOL)
+    return call if name is None else ObservedCall(call.id, name, members.get("arguments", b"{}"), call.at, CALL_TOOL)
 
 
 # What stands in its place

@@ -23,8 +23,8 @@ from msgspec import Struct
 from holdfast.config.sections import Offload
 from holdfast.records import Block, Document, Image, Opaque, Text, kind_of
 
-from . import private_files
 from .contract import MCP_PREFIX, SKILL_LOAD, Tool
+from .safe_files import write_private
 from .text_limits import mend, shown
 
 PREFIX = "[Tool result offloaded to disk: "
@@ -133,7 +133,7 @@ class Offloader:
             layout = _lay_out(tool_use_id, blocks)
             if self.settings.format == "json":
                 layout = self._as_json(tool.name, tool_use_id, total, layout)
-            private_files.write(self.directory, layout.files)
+            write_private(self.directory, layout.files)
         except (OSError, ValueError) as problem:
             return self._cut(tool, blocks, total, problem), None
         files = tuple(str(self.directory / name) for name in layout.files)

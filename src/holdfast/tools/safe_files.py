@@ -28,6 +28,9 @@ _KINDS = {
     stat.S_IFLNK: "a link",
 }
 
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
+
 
 def kind(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "something else")
@@ -114,3 +117,42 @@ def _like(descriptor: int, before: os.stat_result) -> None:
         with suppress(PermissionError):  # only root may give a file away; its permissions matter more
             os.fchown(descriptor, before.st_uid, before.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & 0o777)
+
+
+def write_private(directory: Path, files: dict[str, bytes]) -> None:
+    """Put files for this user alone into a directory, which is made if it is missing. OSError if one cannot be there.
+
+    A directory that somebody else owns, or that has become a symlink, is refused. Not synced: what was written survives
+    the death of the process, which is what durable means here.
+    """
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+    at = os.open(directory, _OWN | os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        owner = os.fstat(at)
+        if owner.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "the directory belongs to somebody else")
+        if stat.S_IMODE(owner.st_mode) != PRIVATE_DIRECTORY:
+            os.fchmod(at, PRIVATE_DIRECTORY)
+        for name, data in files.items():
+            if not _holds(at, name, data):
+                put_file(directory, [name], data, mode=PRIVATE_FILE)
+    finally:
+        os.close(at)
+
+
+def _holds(at: int, name: str, data: bytes) -> bool:
+    """Whether a private file of ours with these bytes is there already: then a full disk is no obstacle."""
+    try:
+        descriptor = os.open(name, _OWN | os.O_RDONLY | os.O_NONBLOCK, dir_fd=at)  # a pipe must not hold us up
+    except OSError:
+        return False
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        return (
+            stat.S_ISREG(found.st_mode)
+            and stat.S_IMODE(found.st_mode) == PRIVATE_FILE
+            and (found.st_uid, found.st_nlink, found.st_size) == (os.geteuid(), 1, len(data))
+            and file.read(len(data) + 1) == data
+        )

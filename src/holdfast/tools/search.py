@@ -53,7 +53,7 @@ _word = re.compile(r"[^\W_]+")
 _camel = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class ToolMatches(Struct, frozen=True, kw_only=True):
     """What a query gives. `unknown` are names that were asked for and do not exist, `more` counts tools that match and
     are left out, `selected` if tools were asked for by their names."""
 
@@ -77,7 +77,7 @@ class ToolIndex:
         """Whether a query by words has to wait for the index: a few dozen milliseconds for hundreds of tools."""
         return self._index is None
 
-    def find(self, query: str, limit: int = 5) -> Found:
+    def find(self, query: str, limit: int = 5) -> ToolMatches:
         """The tools that a query means, best first. `select:a,b` gives the tools of those names in that order, however
         many, the name of a server or `server:NAME` its tools by name, anything else what its words find."""
         query, limit = mend(query[:_LONGEST_QUERY]).strip(), max(1, limit)
@@ -89,20 +89,20 @@ class ToolIndex:
             return of_server
         return self._by_words(query, limit)
 
-    def _selected(self, names: str) -> Found:
+    def _selected(self, names: str) -> ToolMatches:
         wanted = list(dict.fromkeys(name for part in names.split(",") if (name := part.strip(" \t\r\n\"'`[]"))))
         known = tuple(self._by_name[name] for name in wanted if name in self._by_name)
         unknown = tuple(name for name in wanted if name not in self._by_name)
-        return Found(tools=known, unknown=unknown, selected=True)
+        return ToolMatches(tools=known, unknown=unknown, selected=True)
 
-    def _of_server(self, name: str, limit: int) -> Found:
+    def _of_server(self, name: str, limit: int) -> ToolMatches:
         found = tuple(tool for tool in self.tools if tool.server and tool.server.casefold() == name.casefold())
-        return Found(tools=found[:limit], more=max(0, len(found) - limit))
+        return ToolMatches(tools=found[:limit], more=max(0, len(found) - limit))
 
-    def _by_words(self, query: str, limit: int) -> Found:
+    def _by_words(self, query: str, limit: int) -> ToolMatches:
         asked = meant(words(query))
         if not self.tools or not asked:
-            return Found()
+            return ToolMatches()
         if self._index is None:
             self._index = _index(self.tools)
         found = self._index.search(asked, limit, share=_SHARE)
@@ -112,7 +112,7 @@ class ToolIndex:
         exact = self._by_name.get(query)
         if exact is not None:
             tools = [exact, *(tool for tool in tools if tool is not exact)][:limit]
-        return Found(tools=tuple(tools))
+        return ToolMatches(tools=tuple(tools))
 
 
 def meant(said: Iterable[str]) -> list[str]:

@@ -25,7 +25,7 @@ _left: set[asyncio.Task[Any]] = set()
 """Tasks that did not end: the loop holds them weakly, and half-done work must not vanish in the middle."""
 
 
-class Late(Exception):
+class WorkTimeout(Exception):
     """The work took too long. `left` if it did not end when it was told to, and may still be going on."""
 
     def __init__(self, left: bool) -> None:
@@ -33,7 +33,7 @@ class Late(Exception):
         self.left = left
 
 
-class Died(Exception):
+class WorkAborted(Exception):
     """The work cancelled itself, or raised what is meant for the program: neither may end more than the work."""
 
 
@@ -44,7 +44,8 @@ async def bounded(
     grace: float = GRACE_S,
     stopping: Callable[[], None] = lambda: None,
 ) -> T:
-    """The result of the work. `stopping` is called before it is cancelled, by the clock (`Late`) or from outside."""
+    """The result of the work. `stopping` is called before it is cancelled, at the timeout (`WorkTimeout`) or from
+    outside."""
     task = asyncio.create_task(_contained(work))
     task.add_done_callback(heard)
     try:
@@ -55,9 +56,9 @@ async def bounded(
         raise
     if not task.done():
         stopping()
-        raise Late(left=await _end(task, grace))
+        raise WorkTimeout(left=await _end(task, grace))
     if task.cancelled():
-        raise Died("it cancelled itself")
+        raise WorkAborted("it cancelled itself")
     return task.result()
 
 
@@ -65,7 +66,7 @@ async def _contained(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return await work()
     except SystemExit as error:  # as a function made for the command line does; it would end the whole program
-        raise Died(f"it tried to end the program (exit {error.code})") from error
+        raise WorkAborted(f"it tried to end the program (exit {error.code})") from error
 
 
 async def _end(task: asyncio.Task[Any], grace: float) -> bool:
@@ -144,7 +145,7 @@ def _resolve(ended: asyncio.Future[None]) -> None:
 def _harmless(error: BaseException) -> BaseException:
     """An exception of a thread as one that can be raised here: it was not meant to end the program or a task."""
     if isinstance(error, (SystemExit, KeyboardInterrupt, asyncio.CancelledError, StopIteration)):
-        died = Died(f"it raised {type(error).__name__}")
+        died = WorkAborted(f"it raised {type(error).__name__}")
         died.__cause__ = error
         return died
     return error

@@ -23,16 +23,16 @@ from holdfast.records.events import Bus, Envelope, Event, ToolDeferred, ToolDemo
 from .builtin import Processes, builtin_tools
 from .carriers import fitting
 from .change_lock import Lock
+from .confirmation import FILE as DECISIONS
 from .confirmation import Confirmations, Confirmer
-from .contract import Cancel, RefusedCall, Resolved, SkillsInUse, Tool, ToolAnswer
-from .decisions import FILE as DECISIONS
+from .contract import Cancel, RefusedCall, ResolvedCall, SkillsInUse, Tool, ToolAnswer
 from .dispatcher import CallServices, Dispatcher
-from .guides import Guides, Section
+from .guides import Guides, GuideSection
 from .journal import ToolJournal
 from .keys import Keys
 from .lifecycle import ToolUsage, ToolUsageState
 from .masking import Masker
-from .mcp.approvals import FILE as APPROVALS
+from .mcp.configuration import APPROVALS_FILE
 from .offload import OFFLOADS, Offloader, directory_of
 from .results import ResultPipeline, cut_off
 from .toolset import Redeclared, ToolSet, ToolSetState
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .mcp import Hub
 
 _SECRETS = ("access-key", "admin-token", "tenant-key")
-_OURS = (OFFLOADS, DECISIONS, APPROVALS, "holdfast.toml", "holdfast.db", *_SECRETS)
+_OURS = (OFFLOADS, DECISIONS, APPROVALS_FILE, "holdfast.toml", "holdfast.db", *_SECRETS)
 """What no tool may touch where HOLDFAST_HOME is the workspace itself; elsewhere all of it is closed."""
 
 DIALECT_OF = {"anthropic": "anthropic", "openai": "openai_responses", "gemini": "gemini", "openrouter": "openrouter"}
@@ -58,7 +58,7 @@ def dialect_of_model(model: str) -> str:
     return DIALECT_OF.get(model.partition(":")[0], "openai_chat")
 
 
-class Ran(Struct, frozen=True):
+class TurnResults(Struct, frozen=True):
     """What the calls of one turn came to: the messages that follow them, and each call's own end."""
 
     messages: tuple[Message, ...]
@@ -83,7 +83,7 @@ class _Current:
     def __init__(self, toolset: ToolSet) -> None:
         self.toolset = toolset
 
-    def resolve(self, call: ToolUse) -> Resolved | RefusedCall:
+    def resolve(self, call: ToolUse) -> ResolvedCall | RefusedCall:
         return self.toolset.resolve(call)
 
 
@@ -106,7 +106,7 @@ class ToolSources(Struct, frozen=True, kw_only=True):
     hub: Hub | None = None  # MCP servers; it tells of changes
     skills: SkillsInUse | None = None  # of this session alone: its tools are declared, its directories may be read
     guides: Mapping[str, str] = {}  # by tool
-    sections: Sequence[Section] = ()
+    sections: Sequence[GuideSection] = ()
 
 
 class ToolHost(Struct, frozen=True, kw_only=True):
@@ -256,11 +256,11 @@ class Toolbox:
 
     async def run(
         self, calls: Message | Sequence[ToolUse], *, turn: str | None = None, cancel: Cancel | None = None
-    ) -> Ran:
+    ) -> TurnResults:
         """Answer the calls of an assistant's message, each of them, in order."""
         uses = _uses(calls)
         if not uses:
-            return Ran((), ())
+            return TurnResults((), ())
         self.usage.observe((Message("assistant", tuple(uses)),), fresh=True)
         given, found = self.guides.delivered, self.toolset.found
         try:
@@ -273,16 +273,16 @@ class Toolbox:
             self._failed.update((answer.result.tool_use_id, None) for answer in answers if answer.result.is_error)
         said = Message("user", tuple(answer.result for answer in answers))
         late = [message for answer in answers if answer.output is not None for message in answer.output.messages]
-        return Ran((said, *late), answers)
+        return TurnResults((said, *late), answers)
 
-    def cut(self, calls: Message | Sequence[ToolUse]) -> Ran:
+    def cut(self, calls: Message | Sequence[ToolUse]) -> TurnResults:
         """Answers for calls that nobody will answer any more: their task was cancelled, or the program ended while they
         ran. Every provider refuses a conversation with open calls."""
         uses = _uses(calls)
         if self._skills is not None:
             self._skills.lost(uses)
         answers = cut_off(uses)
-        return Ran((Message("user", tuple(answer.result for answer in answers)),) if answers else (), answers)
+        return TurnResults((Message("user", tuple(answer.result for answer in answers)),) if answers else (), answers)
 
     def turn_over(self) -> None:
         """A turn of the user's is answered: what was not used in it is idle for one turn more."""

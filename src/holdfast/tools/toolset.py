@@ -22,7 +22,7 @@ from . import deferral
 from .call_checks import unknown
 from .carriers import (
     Carrier,
-    Discovered,
+    DiscoveryAnswer,
     answer,
     answered,
     carrier_of,
@@ -32,7 +32,7 @@ from .carriers import (
     unwrapped,
     waiting,
 )
-from .contract import CALL_TOOL, DISCOVER_TOOLS, RefusedCall, Resolved, Tool
+from .contract import CALL_TOOL, DISCOVER_TOOLS, RefusedCall, ResolvedCall, Tool
 from .deferral import DeferralPolicy, arrange, size_of
 from .discovery import discovery_tools
 from .lifecycle import ToolUsage, demotions, pays
@@ -196,14 +196,14 @@ class ToolSet:
 
     # What a call means
 
-    def resolve(self, call: ToolUse) -> Resolved | RefusedCall:
+    def resolve(self, call: ToolUse) -> ResolvedCall | RefusedCall:
         """The tool that a call means, with its input: declared, found, or named through call_tool."""
         if call.name != CALL_TOOL:
             tool = self._find(call.name)
             if isinstance(tool, RefusedCall):
                 return tool
             said = given(call)
-            return said if isinstance(said, RefusedCall) else Resolved(tool, said)
+            return said if isinstance(said, RefusedCall) else ResolvedCall(tool, said)
         meant = unwrapped(call)
         if isinstance(meant, RefusedCall):
             return meant
@@ -211,7 +211,7 @@ class ToolSet:
         if name in deferral.DISCOVERY:
             return RefusedCall(f"{name} cannot be called through {CALL_TOOL}. Call it by its own name.")
         tool = self._find(name)
-        return tool if isinstance(tool, RefusedCall) else Resolved(tool, arguments, CALL_TOOL)
+        return tool if isinstance(tool, RefusedCall) else ResolvedCall(tool, arguments, CALL_TOOL)
 
     def _find(self, name: str) -> Tool | RefusedCall:
         tool = (self._own if name in deferral.DISCOVERY else self._tools).get(name)
@@ -240,7 +240,7 @@ class ToolSet:
         """The deferred tools that exist now, also those that were found before."""
         return tuple(self._tools[name] for name in self.deferred)
 
-    def discover(self, tools: Sequence[Tool]) -> Discovered:
+    def discover(self, tools: Sequence[Tool]) -> DiscoveryAnswer:
         """These tools become callable. What the answer holds is the carrier's."""
         names = [name for name in dict.fromkeys(tool.name for tool in tools) if self._exists(name)]
         found = [self._deferred[name] for name in names if name in self._deferred]

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.config import load
 from holdfast.errors import HoldfastError
-from holdfast.tools.mcp import Server, approve, approved, revoke, servers
+from holdfast.tools.mcp import McpServer, approve, approved, revoke, servers
 
 
 class Place:
@@ -33,7 +33,7 @@ class Place:
         text = table if isinstance(table, str) else json.dumps({"mcpServers": table})
         (self.workspace / ".mcp.json").write_text(text, encoding="utf-8")
 
-    def found(self, environ: Mapping[str, str] = {}, **flags: object) -> dict[str, Server]:
+    def found(self, environ: Mapping[str, str] = {}, **flags: object) -> dict[str, McpServer]:
         given = {name.replace("__", "."): value for name, value in flags.items()}
         config = load(workspace=self.workspace, home=self.home, environ={"HOME": "/home/me"}, flags=given)
         return servers(config.settings, self.workspace, self.home, {"HOME": "/home/me", **environ})

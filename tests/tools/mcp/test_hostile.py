@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.tools.mcp import Server, stdio
+from holdfast.tools.mcp import McpServer, stdio
 
 from .hubs import QUICK, SERVERS, Owner, call, hub, plain, until
 from .serving import Serving
 
 
-def hostile(*arguments: object, **fields: Any) -> Server:
+def hostile(*arguments: object, **fields: Any) -> McpServer:
     command = (str(SERVERS / "hostile.py"), *map(str, arguments))
-    return Server(name="plain", command=sys.executable, args=command, **fields)
+    return McpServer(name="plain", command=sys.executable, args=command, **fields)
 
 
 def alive(process: int) -> bool:
@@ -154,7 +154,7 @@ def test_a_redirect_with_an_endless_body_is_not_read_to_its_end() -> None:
         return {"type": "http.request"}
 
     async def go(url: str) -> None:
-        server = Server(name="far", url=url, start_timeout_s=8)
+        server = McpServer(name="far", url=url, start_timeout_s=8)
         async with hub(server, settings=replace(QUICK, max_message_bytes=50_000)) as servers:
             assert "larger than 50000 bytes" in servers.status()[0].why
 
@@ -187,7 +187,7 @@ def test_a_server_that_wants_to_be_listened_to_anew_at_once_has_to_wait() -> Non
         await send({"type": "http.response.body", "body": body})
 
     async def go(url: str) -> None:
-        async with hub(Server(name="far", url=url)) as servers:
+        async with hub(McpServer(name="far", url=url)) as servers:
             await until(lambda: listened)
             await asyncio.sleep(1.3)
             assert servers.status()[0].state == "connected"
@@ -205,7 +205,7 @@ def test_why_a_server_is_not_used_does_not_repeat_the_path_of_its_address() -> N
             await send({"type": "http.response.body", "body": b""})
 
     async def go(url: str) -> None:
-        async with hub(Server(name="far", url=url)) as servers:
+        async with hub(McpServer(name="far", url=url)) as servers:
             assert "Redirect to http://127.0.0.2:9/… not followed" in servers.status()[0].why
 
     with Serving(lambda: app, path="/s3cr3t/mcp") as serving:

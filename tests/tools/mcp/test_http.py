@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.sections.mcp import Mcp
-from holdfast.tools.mcp import Hub, Server
+from holdfast.tools.mcp import Hub, McpServer
 from tests.tools.mcp.hubs import QUICK, SERVERS, Owner, call, hub, until
 
 pytest.importorskip("mcp")
@@ -35,8 +35,8 @@ async def said(running: Hub, name: str, arguments: Mapping[str, Any] = {}) -> st
     return await call(running, name, arguments, server="far")
 
 
-def far(serving: Serving, **fields: Any) -> Server:
-    return Server(name="far", url=serving.url, **fields)
+def far(serving: Serving, **fields: Any) -> McpServer:
+    return McpServer(name="far", url=serving.url, **fields)
 
 
 def test_tools_at_an_address_are_called_and_change() -> None:
@@ -284,7 +284,7 @@ def test_a_server_that_never_answers_and_one_that_says_nonsense() -> None:
     async def main() -> None:
         settings = Mcp(reconnect_s=60, start_timeout_s=0.3)
         with Serving(scripted(lambda message: None, [])) as silent, Serving(scripted(nonsense, [])) as mad:
-            servers = [Server(name="silent", url=silent.url), Server(name="mad", url=mad.url)]
+            servers = [McpServer(name="silent", url=silent.url), McpServer(name="mad", url=mad.url)]
             async with hub(*servers, settings=settings) as running:
                 found = {status.server: status.why for status in running.status()}
                 assert found["silent"] == "It was not reached: it did not answer within 0.3 s."
@@ -311,7 +311,7 @@ def test_nobody_at_the_address() -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-        server = Server(name="far", url=f"http://me:token@127.0.0.1:{port}/mcp?key=token")
+        server = McpServer(name="far", url=f"http://me:token@127.0.0.1:{port}/mcp?key=token")
         async with hub(server, settings=Mcp(reconnect_s=60)) as running:
             why = running.status()[0].why
             assert why.startswith(f"It was not reached: there is no connection to http://127.0.0.1:{port} (")
@@ -391,7 +391,7 @@ def test_a_process_at_an_address_that_is_killed_is_lost_and_found_again() -> Non
         raise AssertionError("the server did not start")
 
     async def main(one: subprocess.Popen[bytes], processes: list[subprocess.Popen[bytes]]) -> None:
-        async with hub(Server(name="far", url=f"http://127.0.0.1:{port}/mcp"), settings=QUICK) as running:
+        async with hub(McpServer(name="far", url=f"http://127.0.0.1:{port}/mcp"), settings=QUICK) as running:
             owner = Owner(running.tools())
             running.attach(owner)
             waiting = asyncio.create_task(said(running, "wait"))

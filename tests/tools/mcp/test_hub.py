@@ -15,8 +15,8 @@ import pytest
 
 from holdfast.config.sections.mcp import Mcp
 from holdfast.errors import HoldfastError
-from holdfast.tools.mcp import Server
-from holdfast.tools.mcp.names import server_part
+from holdfast.tools.mcp import McpServer
+from holdfast.tools.mcp.tool_list import server_part
 from tests.tools.mcp.hubs import Owner, call, hub, plain, until, where
 
 pytest.importorskip("mcp")
@@ -94,9 +94,11 @@ def test_a_server_that_fails_or_hangs_holds_up_no_other(monkeypatch: pytest.Monk
             plain("good"),
             plain("hangs", "--hang", start_timeout_s=0.3),
             plain("dies", "--die"),
-            Server(name="missing", command="no-such-program-anywhere"),
-            Server(name="nowhere", command=sys.executable, cwd="/no/such/directory"),
-            Server(name="chats", command="sh", args=("-c", "echo; echo Welcome!; echo {; sleep 9"), start_timeout_s=1),
+            McpServer(name="missing", command="no-such-program-anywhere"),
+            McpServer(name="nowhere", command=sys.executable, cwd="/no/such/directory"),
+            McpServer(
+                name="chats", command="sh", args=("-c", "echo; echo Welcome!; echo {; sleep 9"), start_timeout_s=1
+            ),
             plain("blocked", blocked="It is switched off."),
         ]
         async with hub(*servers, settings=settings) as running:
@@ -451,8 +453,8 @@ def test_an_owner_that_fails_costs_nobody_anything(caplog: pytest.LogCaptureFixt
 def test_without_servers_to_start_nothing_is_imported() -> None:
     code = (
         "import asyncio, sys\n"
-        "from holdfast.tools.mcp import Hub, Server\n"
-        "hub = Hub({'a': Server(name='a', command='x', blocked='It is switched off.')})\n"
+        "from holdfast.tools.mcp import Hub, McpServer\n"
+        "hub = Hub({'a': McpServer(name='a', command='x', blocked='It is switched off.')})\n"
         "assert hub.status()[0].why == 'It is switched off.'\n"
         "async def main():\n    async with hub:\n        assert hub.tools() == ()\n"
         "asyncio.run(main())\n"

@@ -9,28 +9,28 @@ import pytest
 
 from holdfast.config.sections.mcp import Mcp
 from holdfast.tools.contract import ToolContext, ToolOutput
-from holdfast.tools.mcp.server import Server
-from holdfast.tools.mcp.tool_list import Listed, listed, mended, tools_of
+from holdfast.tools.mcp.configuration import McpServer
+from holdfast.tools.mcp.tool_list import ListedTool, listed, mended, tools_of
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     return ToolOutput()
 
 
-def tools(*found: Listed, server: Server | None = None, settings: Mcp | None = None) -> Any:
-    server = server or Server(name="s", command="prog")
+def tools(*found: ListedTool, server: McpServer | None = None, settings: Mcp | None = None) -> Any:
+    server = server or McpServer(name="s", command="prog")
     warnings: list[str] = []
     every = tools_of(server, found, settings or Mcp(), {one.name: run for one in found}, warnings)
     return list(every.values()), warnings
 
 
-def listed_of(schema: dict[str, Any]) -> Listed | str:
+def listed_of(schema: dict[str, Any]) -> ListedTool | str:
     return listed("t", schema, description="d", title="", read_only=False)
 
 
 def test_a_schema_keeps_the_order_of_its_keys() -> None:
     found = listed_of({"type": "object", "properties": {"z": {"type": "string"}, "a": {"maximum": 1.5}}, "$id": "x"})
-    assert isinstance(found, Listed)
+    assert isinstance(found, ListedTool)
     assert found.schema == b'{"type":"object","properties":{"z":{"type":"string"},"a":{"maximum":1.5}},"$id":"x"}'
 
 
@@ -103,27 +103,29 @@ def test_whatever_a_server_lists_nothing_breaks() -> None:
 def test_a_description_is_cut_at_the_limit_and_says_so() -> None:
     settings = Mcp(description_chars=100)
     (short, long), _ = tools(
-        Listed(name="short", description="x" * 100), Listed(name="long", description="x" * 150), settings=settings
+        ListedTool(name="short", description="x" * 100),
+        ListedTool(name="long", description="x" * 150),
+        settings=settings,
     )
     assert short.description == "x" * 100
     assert long.description == "x" * 100 + "… [50 more characters are left out]"
 
 
 def test_a_title_stands_in_for_a_description_and_is_a_word_to_be_found_by() -> None:
-    ((tool,), _) = tools(Listed(name="get.thing", title="Get a thing"))
+    ((tool,), _) = tools(ListedTool(name="get.thing", title="Get a thing"))
     assert tool.description == "Get a thing"
     assert tool.hints == ("s", "get.thing", "Get a thing")
     assert (tool.source, tool.server) == ("mcp", "s")
 
 
 def test_c60_a_server_is_not_believed_that_a_tool_changes_nothing() -> None:
-    said = Listed(name="get", read_only=True)
+    said = ListedTool(name="get", read_only=True)
     for server, effect in [
-        (Server(name="s", command="prog"), "execute"),
-        (Server(name="s", url="http://x"), "network"),
-        (Server(name="s", command="prog", trust_hints=True), "read"),
-        (Server(name="s", command="prog", read_only=("g*",)), "read"),
-        (Server(name="s", command="prog", read_only=("other",)), "execute"),
+        (McpServer(name="s", command="prog"), "execute"),
+        (McpServer(name="s", url="http://x"), "network"),
+        (McpServer(name="s", command="prog", trust_hints=True), "read"),
+        (McpServer(name="s", command="prog", read_only=("g*",)), "read"),
+        (McpServer(name="s", command="prog", read_only=("other",)), "execute"),
     ]:
         ((tool,), _) = tools(said, server=server)
         assert tool.effect == effect
@@ -131,12 +133,12 @@ def test_c60_a_server_is_not_believed_that_a_tool_changes_nothing() -> None:
 
 
 def test_of_two_tools_with_one_name_the_first_is_used() -> None:
-    found, warnings = tools(Listed(name="a", description="one"), Listed(name="a", description="two"))
+    found, warnings = tools(ListedTool(name="a", description="one"), ListedTool(name="a", description="two"))
     assert [tool.description for tool in found] == ["one"]
     assert warnings == ["the tool a is left out: another has this name"]
 
 
 def test_a_list_has_an_end() -> None:
-    found, warnings = tools(*(Listed(name=f"t{number}") for number in range(1010)))
+    found, warnings = tools(*(ListedTool(name=f"t{number}") for number in range(1010)))
     assert len(found) == 1000
     assert warnings == ["all tools after the first 1000 are left out"]

@@ -16,8 +16,8 @@ from holdfast.config.sections.mcp import Mcp
 from holdfast.records import Text, ToolUse
 from holdfast.records.events import NO_SESSION, Bus, Envelope
 from holdfast.tools.confirmation import Confirmations
-from holdfast.tools.contract import RefusedCall, Resolved
-from holdfast.tools.mcp import Hub, Server
+from holdfast.tools.contract import RefusedCall, ResolvedCall
+from holdfast.tools.mcp import Hub, McpServer
 from holdfast.tools.toolset import ToolSet
 from tests.tools.mcp.hubs import call, hub, official, plain, until, where
 
@@ -67,7 +67,7 @@ def test_c64_a_lost_servers_tools_leave_every_live_session() -> None:
                     "The tool mcp__plain__echo is unavailable: "
                     "the MCP server plain is not connected (it was ended by SIGKILL)."
                 )
-                assert isinstance(tools.resolve(use("mcp__other__echo")), Resolved)
+                assert isinstance(tools.resolve(use("mcp__other__echo")), ResolvedCall)
                 assert tools.definitions() == definitions  # what was declared keeps its bytes
                 assert not any(tool.server == "plain" for tool in tools.findable())
 
@@ -200,7 +200,7 @@ async def met(running: Hub, root: Path, settings: Tools) -> list[str]:
 def test_c60_mcp_tools_run_one_at_a_time_unless_the_user_declares_them_read_only(tmp_path: Path) -> None:
     async def main(**fields: Any) -> list[str]:
         with Serving(lambda: build().streamable_http_app()) as serving:
-            async with hub(Server(name="far", url=serving.url, **fields)) as running:
+            async with hub(McpServer(name="far", url=serving.url, **fields)) as running:
                 return await met(running, tmp_path, Tools(confirm=Confirm(mode="allow")))
 
     assert asyncio.run(main()) == ["1", "1", "1"]
@@ -210,7 +210,7 @@ def test_c60_mcp_tools_run_one_at_a_time_unless_the_user_declares_them_read_only
 def test_c60_a_call_of_an_mcp_tool_is_confirmed_unless_it_is_read_only(tmp_path: Path) -> None:
     async def main(**fields: Any) -> list[str]:
         with Serving(lambda: build().streamable_http_app()) as serving:
-            async with hub(Server(name="far", url=serving.url, **fields)) as running:
+            async with hub(McpServer(name="far", url=serving.url, **fields)) as running:
                 return await met(running, tmp_path, Tools())
 
     assert all("was not run" in said for said in asyncio.run(main()))

@@ -24,7 +24,7 @@ from holdfast.errors import HoldfastError
 from holdfast.lab import facts_of
 from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, SessionFindings, list_logs
 from holdfast.report.logs import megabytes
-from holdfast.tools import Late, bounded, in_thread
+from holdfast.tools import WorkTimeout, bounded, in_thread
 
 from .. import tables
 from ..explain import markdown
@@ -78,7 +78,7 @@ async def explain(arguments: Explain, *, seconds: float = SECONDS) -> Explanatio
     work = partial(in_thread, _explain, arguments, lambda: stop.is_set() or time.monotonic() > deadline)
     try:
         return await bounded(work, timeout=seconds + _GRACE_S, grace=0, stopping=stop.set)
-    except Late:
+    except WorkTimeout:
         raise HoldfastError(f"the logs were not found within {seconds:.0f} seconds; name fewer paths") from None
 
 

@@ -14,7 +14,7 @@ from holdfast.cli.tables import Column, counted, printable
 from holdfast.config import Config
 from holdfast.errors import HoldfastError
 from holdfast.tools import definition_of, size_of
-from holdfast.tools.mcp import Hub, Server, Status, approve, approved, revoke
+from holdfast.tools.mcp import Hub, McpServer, McpServerStatus, approve, approved, revoke
 
 from .. import tables
 from ..store_options import as_json
@@ -73,7 +73,7 @@ def listing(json_: bool) -> int:
     return 0
 
 
-async def _ask(config: Config, named: dict[str, Server]) -> list[ServerRow]:
+async def _ask(config: Config, named: dict[str, McpServer]) -> list[ServerRow]:
     # One try each: this is a look, nobody waits for a server that comes back later.
     settings = replace(config.settings.mcp, reconnect_tries=0)
     async with Hub(named, settings=settings, workspace=config.workspace) as hub:
@@ -81,7 +81,7 @@ async def _ask(config: Config, named: dict[str, Server]) -> list[ServerRow]:
         return [_shown(config, named[each.server], each, sizes) for each in hub.status()]
 
 
-def _shown(config: Config, server: Server, status: Status, sizes: dict[str, int]) -> ServerRow:
+def _shown(config: Config, server: McpServer, status: McpServerStatus, sizes: dict[str, int]) -> ServerRow:
     tokens = sum(sizes[name] for name in status.tools)
     return ServerRow(
         name=server.name,
@@ -97,7 +97,7 @@ def _shown(config: Config, server: Server, status: Status, sizes: dict[str, int]
     )
 
 
-def _approval(config: Config, server: Server) -> str:
+def _approval(config: Config, server: McpServer) -> str:
     if not server.project:
         return "own"
     if server.ourselves:

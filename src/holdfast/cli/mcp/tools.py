@@ -21,7 +21,7 @@ from holdfast.records import Block, Image, Text, ToolUse
 from holdfast.tools import (
     CALL_TOOL,
     Cancel,
-    Found,
+    ToolMatches,
     RefusedCall,
     Tool,
     ToolContext,
@@ -33,7 +33,7 @@ from holdfast.tools import (
     unknown,
     unwrapped,
 )
-from holdfast.tools.mcp import Hub, Server, servers
+from holdfast.tools.mcp import Hub, McpServer, servers
 
 from .explain import MOST_CHARS
 
@@ -53,7 +53,7 @@ class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
     arguments: Annotated[dict[str, Any], Meta(description="What the tool's own schema asks for.")] = {}
 
 
-def configured() -> tuple[Config, dict[str, Server]]:
+def configured() -> tuple[Config, dict[str, McpServer]]:
     """The configuration of the current directory and the servers it names, also those that are not used."""
     config = load_config()
     return config, servers(config.settings, config.workspace or Path(), config.home)
@@ -155,7 +155,7 @@ def _fitting(tools: Sequence[Tool]) -> Sequence[Tool]:
     return tools[:1]
 
 
-def _notes(matches: Found) -> list[str]:
+def _notes(matches: ToolMatches) -> list[str]:
     notes = []
     if matches.unknown and matches.tools:
         notes.append(f"There is no tool named {', '.join(map(printable, matches.unknown[:_NAMED]))}.")
@@ -164,7 +164,7 @@ def _notes(matches: Found) -> list[str]:
     return notes
 
 
-def _nothing(query: str, matches: Found, index: ToolIndex, *, read_only: bool) -> str:
+def _nothing(query: str, matches: ToolMatches, index: ToolIndex, *, read_only: bool) -> str:
     if not index.tools:
         return f"There are no {'read-only ' if read_only else ''}tools to be found."
     missing = ", ".join(map(printable, matches.unknown[:_NAMED]))

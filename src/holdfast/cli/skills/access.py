@@ -14,7 +14,7 @@ from msgspec import Struct
 from holdfast.cli.tables import printable
 from holdfast.config import Config, load_config
 from holdfast.errors import HoldfastError
-from holdfast.skills import Root, Skill, SkillStore, load_roots, roots_of
+from holdfast.skills import Skill, SkillRoot, SkillStore, load_roots, roots_of
 
 _NEAREST = 3
 
@@ -23,7 +23,7 @@ class InstalledSkills(Struct, frozen=True):
     """What a session that began now would have."""
 
     config: Config
-    roots: tuple[Root, ...]
+    roots: tuple[SkillRoot, ...]
     skills: SkillStore
 
     def get(self, name: str) -> Skill:

@@ -16,7 +16,7 @@ from holdfast.config import load_config
 from holdfast.errors import HoldfastError
 from holdfast.skills import (
     FILE,
-    Problem,
+    SkillProblem,
     UnusableLinkError,
     check_inside,
     places,
@@ -37,7 +37,7 @@ class CheckedSkill(Struct, frozen=True, kw_only=True):
     """One SKILL.md, by the path it was named with; what is wrong with it, in the order of its lines."""
 
     path: str
-    problems: tuple[Problem, ...]
+    problems: tuple[SkillProblem, ...]
 
 
 class ValidationReport(Struct, frozen=True, kw_only=True):
@@ -179,8 +179,8 @@ class _Check:
             what = f"this cannot be read ({reason(error)})"
         self._add(path, f"{what}; name a skill's directory or a directory of skills")
 
-    def _add(self, path: Path, *found: Problem | str) -> None:
-        problems = tuple(Problem(message=each) if isinstance(each, str) else each for each in found)
+    def _add(self, path: Path, *found: SkillProblem | str) -> None:
+        problems = tuple(SkillProblem(message=each) if isinstance(each, str) else each for each in found)
         self.checked.setdefault(str(path), CheckedSkill(path=str(path), problems=problems))
 
 

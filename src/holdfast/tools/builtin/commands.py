@@ -7,9 +7,13 @@ and no duration is in what the model reads.
 
 from __future__ import annotations
 
+import asyncio
+import codecs
 import contextlib
+import logging
 import os
 import shlex
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,10 +25,11 @@ from ..contract import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from ..keys import Keys
 from ..time_limits import in_thread
 from ..toolkit import flag, number, schema, text
-from .groups import Group
-from .output_stream import Stream
+from .groups import ProcessGroup
 from .processes import Processes, ending, facts_of, to_end, until_end
-from .safe_text import output_text, whole_characters
+from .safe_text import clean, output_text, whole_characters
+
+logger = logging.getLogger(__name__)
 
 SHELL = "/bin/sh"
 MOST_WAIT_S = 300
@@ -34,6 +39,64 @@ _LOOK_BACK = 1 << 15
 """Bytes before new output in which a private key may have begun that goes on in it."""
 _SPARE_S = 30.0
 """Beyond its own limit, before a call is ended from outside."""
+MOST_WAITING = 1 << 16
+"""Bytes of output that wait for a slow watcher."""
+
+
+class OutputStream:
+    """Output of a running command on its way to a watcher: from the thread that reads it into the loop that made this.
+
+    Called with bytes in any thread; `watcher` gets text as `masked` leaves it. Bounded: a watcher that is slower than
+    the command misses some of it, and is told so. Never reaches the model.
+    """
+
+    def __init__(self, watcher: Callable[[str], None], masked: Callable[[str], str]) -> None:
+        self._watcher, self._masked = watcher, masked
+        self._held = ""
+        self._loop = asyncio.get_running_loop()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._lock = threading.Lock()
+        self._waiting = bytearray()
+        self._missed = 0
+        self._called = self._closed = False
+
+    def __call__(self, data: bytes) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            room = MOST_WAITING - len(self._waiting)
+            self._waiting += data[:room]
+            self._missed += max(0, len(data) - room)
+            if self._called:
+                return
+            self._called = True
+        try:
+            self._loop.call_soon_threadsafe(self._flush)
+        except RuntimeError:  # the loop is closed: nobody watches any more
+            self._closed = True
+
+    def close(self) -> None:
+        """Hand on what is left. In the loop's thread."""
+        if not self._closed:
+            self._flush(last=True)
+            self._closed = True
+
+    def _flush(self, *, last: bool = False) -> None:
+        with self._lock:
+            data, self._waiting = bytes(self._waiting), bytearray()
+            missed, self._missed = self._missed, 0
+            self._called = False
+        said = self._held + clean(self._decoder.decode(data))
+        whole = len(said) if last or missed else open_end(said)
+        said, self._held = self._masked(said[:whole]), said[whole:]
+        if missed:
+            said += f"\n[{missed} bytes not shown]\n"
+        if said and not self._closed:
+            try:
+                self._watcher(said)
+            except Exception:
+                logger.exception("output of a command could not be shown")
+                self._closed = True
 
 
 def run_command(settings: Command, processes: Processes, keys: Keys) -> Tool:
@@ -82,8 +145,8 @@ def _begin(
     keys: Keys,
     *,
     heard: Callable[[bytes], None] | None = None,
-    after: Callable[[Group], None] | None = None,
-) -> Group:
+    after: Callable[[ProcessGroup], None] | None = None,
+) -> ProcessGroup:
     command = input["command"]
     directory = context.workspace.resolve(input.get("cwd", "."), "read", outside=True)
     if not directory.is_dir():
@@ -110,7 +173,7 @@ async def _foreground(
 ) -> ToolOutput:
     command = input["command"]
     limit = min(float(input.get("timeout_s", settings.timeout_s)), settings.max_timeout_s)
-    stream = Stream(context.stream, keys.masked)
+    stream = OutputStream(context.stream, keys.masked)
     group = _begin(input, context, settings, processes, keys, heard=stream)
     name = context.tool_use_id or "command"
     context.emit(ProcessStarted(process=name, command=command, directory=input.get("cwd", ".")))
@@ -136,7 +199,7 @@ async def _foreground(
     )
 
 
-def _notes(group: Group) -> list[str]:
+def _notes(group: ProcessGroup) -> list[str]:
     notes = []
     if group.dropped:
         notes.append(f"[Only the first {group.size} of {group.size + group.dropped} bytes of output were kept.]")
@@ -170,7 +233,7 @@ def _background(
     return ToolOutput(content=f"Started as {name}.", metadata={"process": name}, command_executed=input["command"])
 
 
-def _emit_end(emit: Callable[[Event], None], unreported: list[str], group: Group) -> None:
+def _emit_end(emit: Callable[[Event], None], unreported: list[str], group: ProcessGroup) -> None:
     """Say once that it ended, and not before it was said that it began: whoever comes second of the two who know."""
     with contextlib.suppress(IndexError):
         emit(ProcessExited(process=unreported.pop(), exit_code=group.code, background=True))

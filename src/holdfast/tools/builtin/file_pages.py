@@ -29,7 +29,7 @@ _MOST_REPLACED = 0.3
 Check = Callable[[], None]
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class FilePage(Struct, frozen=True, kw_only=True):
     """`text` from character `skipped` of line `first` on. `next_line` and `next_char` say where the file goes on, if it
     does. `lines` counts the file's, where that is known."""
 
@@ -84,7 +84,7 @@ def not_text(head: bytes) -> str | None:
     return None
 
 
-def read_page(file: BinaryIO, *, offset: int, limit: int | None, skip: int, most: int, check: Check) -> Page:
+def read_page(file: BinaryIO, *, offset: int, limit: int | None, skip: int, most: int, check: Check) -> FilePage:
     """At most `most` characters from line `offset` on, without its first `skip` characters; at most `limit` lines.
 
     A page ends with a line, unless it would be less than half full.
@@ -110,7 +110,7 @@ def read_page(file: BinaryIO, *, offset: int, limit: int | None, skip: int, most
     more = length < len(text) or not ended
     shown = text[:length]
     lines = _lines(file, check) if more and os.fstat(file.fileno()).st_size <= COUNTED else None
-    return Page(
+    return FilePage(
         text=shown.replace("\r\n", "\n").replace("\0", _REPLACED),
         first=offset,
         skipped=skip,

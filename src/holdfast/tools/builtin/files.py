@@ -6,10 +6,13 @@ import base64
 import difflib
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
+from msgspec import Struct
+
+from holdfast.config import printable
 from holdfast.config.sections import Offload
 from holdfast.records import Image
 
@@ -17,13 +20,15 @@ from ..contract import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from ..results import EXEMPT, MAX_IMAGE_BYTES, image_type
 from ..time_limits import in_thread
 from ..toolkit import as_bytes, go_on, in_words, opened_directory, path_of, schema, text, whole
-from .directory_tree import Lister
+from ..workspace import Workspace
 from .file_pages import LOOK, not_text, read_page
 
 NOTE_ROOM = 250
 """Characters of a page that are kept free for what is said about it."""
 LEAST_PAGE = 200
 MOST_DEPTH = 8
+MOST_ENTRIES = 1000
+UNOPENED = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
 
 
 def page_chars(offload: Offload, *, asked: bool) -> int:
@@ -181,3 +186,90 @@ def _list(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     with in_words(input["path"]):
         said = lister.listing(int(input.get("depth", 1)))
     return ToolOutput(content=said, metadata={"path": shown, "entries": lister.entries})
+
+
+class TreeEntry(Struct):
+    """A name and, of a directory that was opened, what is in it; `left` entries of it found no room."""
+
+    label: str
+    name: str
+    directory: bool = False
+    inside: list[TreeEntry] | None = None
+    left: int = 0
+    unreadable: bool = False
+
+
+class Lister:
+    """Lists the directory at `parts` of a workspace: sorted, bounded, and the levels nearest to it first.
+
+    Symlinks are named with what they say and never followed. Directories that hold others' files by the thousand are
+    named and not opened, unless they are what was asked for.
+    """
+
+    def __init__(self, workspace: Workspace, parts: tuple[str, ...], check: Callable[[], None]) -> None:
+        self._root = workspace.root
+        self._closed = workspace.closed
+        self._parts = parts
+        self._check = check
+        self.entries = 0
+
+    def listing(self, depth: int) -> str:
+        top = TreeEntry(label="", name="", directory=True)
+        self._open(top, ())
+        level: list[tuple[TreeEntry, tuple[str, ...]]] = [(top, ())]
+        for _ in range(depth - 1):
+            level = [
+                (entry, (*parts, entry.name))
+                for parent, parts in level
+                for entry in parent.inside or ()
+                if entry.directory and entry.name not in UNOPENED
+            ]
+            for entry, parts in level:
+                if self.entries >= MOST_ENTRIES:
+                    break
+                try:
+                    self._open(entry, parts)
+                except OSError:  # gone meanwhile, swapped for a symlink, or not for us
+                    entry.unreadable = True
+        lines = _lines(top, 0)
+        if self.entries >= MOST_ENTRIES:
+            lines.append(f"[Stopped at {MOST_ENTRIES} entries; list a directory below for the rest.]")
+        return "\n".join(lines) or "[The directory is empty.]"
+
+    def _open(self, entry: TreeEntry, parts: tuple[str, ...]) -> None:
+        self._check()
+        where = (*self._parts, *parts)
+        if self._root.joinpath(*where) in self._closed:
+            raise PermissionError
+        with opened_directory(self._root, where) as at:
+            with os.scandir(at) as found:
+                items = sorted(found, key=lambda item: item.name)
+            room = MOST_ENTRIES - self.entries
+            entry.inside = [_entry(item, at) for item in items[:room]]
+        entry.left = max(0, len(items) - room)
+        self.entries += len(entry.inside)
+
+
+def _entry(item: os.DirEntry[str], at: int) -> TreeEntry:
+    name = printable(item.name)
+    if item.is_symlink():
+        try:
+            target = os.readlink(item.name, dir_fd=at)
+        except OSError:
+            target = "?"
+        return TreeEntry(label=f"{name} -> {printable(target)}", name=item.name)
+    if item.is_dir(follow_symlinks=False):
+        return TreeEntry(label=f"{name}/", name=item.name, directory=True)
+    if not item.is_file(follow_symlinks=False):
+        return TreeEntry(label=f"{name} (not a regular file)", name=item.name)
+    return TreeEntry(label=name, name=item.name)
+
+
+def _lines(entry: TreeEntry, indent: int) -> list[str]:
+    lines: list[str] = []
+    for item in entry.inside or ():
+        lines.append("  " * indent + item.label + (" (not readable)" if item.unreadable else ""))
+        lines += _lines(item, indent + 1)
+    if entry.left:
+        lines.append("  " * indent + f"[{entry.left} more]")
+    return lines

@@ -29,7 +29,7 @@ for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):  # not every system has 
     _FLAGS |= getattr(os, _flag, 0)
 
 
-class Rule(NamedTuple):
+class IgnoreRule(NamedTuple):
     """A line of a .gitignore."""
 
     pattern: re.Pattern[str]
@@ -37,11 +37,11 @@ class Rule(NamedTuple):
     directories: bool
 
 
-class Level(NamedTuple):
+class IgnoreLevel(NamedTuple):
     """The rules of one directory, and how many parts of a path lead to it."""
 
     depth: int
-    rules: tuple[Rule, ...]
+    rules: tuple[IgnoreRule, ...]
 
 
 def translated(glob: str) -> str:
@@ -93,7 +93,7 @@ def wanted(glob: str | None) -> re.Pattern[str] | None:
     return re.compile(f"{anywhere}(?:{translated(glob.removeprefix('/'))})", re.DOTALL)
 
 
-def rules(content: str) -> tuple[Rule, ...]:
+def rules(content: str) -> tuple[IgnoreRule, ...]:
     """The rules of a .gitignore; lines that make no sense are passed over."""
     found = []
     for raw in content.splitlines():
@@ -109,11 +109,11 @@ def rules(content: str) -> tuple[Rule, ...]:
             pattern = re.compile(f"{anywhere}{translated(line.removeprefix('/'))}", re.DOTALL)
         except re.error:
             continue
-        found.append(Rule(pattern, ignores, directories))
+        found.append(IgnoreRule(pattern, ignores, directories))
     return tuple(found)
 
 
-def ignored(path: tuple[str, ...], directory: bool, levels: tuple[Level, ...]) -> bool:
+def ignored(path: tuple[str, ...], directory: bool, levels: tuple[IgnoreLevel, ...]) -> bool:
     """Whether the last rule that speaks of a path leaves it out; rules nearer to it come later."""
     said = False
     for level in levels:
@@ -128,7 +128,7 @@ class BadGlob(Exception):
     pass
 
 
-class Search:
+class GrepSearch:
     """One search. `matches` and `files` count what was found, `cut` says that it ended at the limit."""
 
     def __init__(self, task: dict[str, object], out: TextIO) -> None:
@@ -147,7 +147,7 @@ class Search:
 
     def run(self, root: int, parts: tuple[str, ...]) -> None:
         """Search the file or directory at `parts` below an open directory."""
-        levels: tuple[Level, ...] = ()
+        levels: tuple[IgnoreLevel, ...] = ()
         at = os.dup(root)
         try:
             for depth, part in enumerate(parts):
@@ -163,16 +163,16 @@ class Search:
         finally:
             os.close(at)
 
-    def _level(self, at: int, depth: int) -> Level:
+    def _level(self, at: int, depth: int) -> IgnoreLevel:
         try:
             file = os.open(".gitignore", _FLAGS, dir_fd=at)
         except OSError:
-            return Level(depth, ())
+            return IgnoreLevel(depth, ())
         with os.fdopen(file, "rb") as opened:
             regular = stat.S_ISREG(os.fstat(file).st_mode)
-            return Level(depth, rules(opened.read(1 << 20).decode("utf-8", "replace")) if regular else ())
+            return IgnoreLevel(depth, rules(opened.read(1 << 20).decode("utf-8", "replace")) if regular else ())
 
-    def _directory(self, at: int, path: tuple[str, ...], levels: tuple[Level, ...], start: int) -> None:
+    def _directory(self, at: int, path: tuple[str, ...], levels: tuple[IgnoreLevel, ...], start: int) -> None:
         levels = (*levels, self._level(at, len(path)))
         with os.scandir(at) as found:
             items = sorted((item.name, item.is_dir(follow_symlinks=False), item.is_symlink()) for item in found)
@@ -276,7 +276,7 @@ def main(argument: str) -> None:
     out = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115  (kept until the end)
     summary: dict[str, object] = {}
     try:
-        search = Search(task, out)
+        search = GrepSearch(task, out)
         search.run(task["root"], tuple(task["parts"]))
         summary = {"matches": search.matches, "files": search.files, "cut": search.cut}
     except (re.error, OverflowError, RecursionError) as problem:

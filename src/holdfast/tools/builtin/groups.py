@@ -32,7 +32,7 @@ _LOOK_S = 0.01
 _BLOCK = 1 << 16
 
 
-class Group:
+class ProcessGroup:
     """A running or ended program. `code` is its exit code, negative for a signal, None while it runs. `size` bytes of
     its output are kept, `dropped` came after. `left_behind` says that it ended by itself and left processes, which were
     ended then."""
@@ -77,7 +77,7 @@ class Group:
         self.ended: Future[None] = Future()
         self.ended.set_running_or_notify_cancel()  # nobody who waits can call it off
 
-    def watch(self, after: Callable[[Group], None] | None = None) -> None:
+    def watch(self, after: Callable[[ProcessGroup], None] | None = None) -> None:
         """Begin to read; `after` is called in the reading thread when all is over."""
         try:
             threading.Thread(target=self._pump, args=(after,), name="holdfast-command", daemon=True).start()
@@ -133,7 +133,7 @@ class Group:
             if self.ended.done():
                 self._spool.close()
 
-    def _pump(self, after: Callable[[Group], None] | None) -> None:
+    def _pump(self, after: Callable[[ProcessGroup], None] | None) -> None:
         pipe = self._process.stdout
         assert pipe is not None
         try:

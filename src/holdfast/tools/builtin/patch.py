@@ -52,7 +52,7 @@ def patch_file() -> Tool:
     )
 
 
-class Patched(Struct, frozen=True):
+class PatchedText(Struct, frozen=True):
     text: str
     lines: tuple[int, ...]
 
@@ -91,7 +91,7 @@ def _content(named: str, context: ToolContext) -> bytes:
     return data
 
 
-def patch(content: str, old: str, new: str, shown: str, *, everywhere: bool = False) -> Patched:
+def patch(content: str, old: str, new: str, shown: str, *, everywhere: bool = False) -> PatchedText:
     """The text with `new` in place of `old`, and the lines where that was."""
     old = old.replace("\r\n", "\n")
     if old == new.replace("\r\n", "\n"):
@@ -113,7 +113,7 @@ def patch(content: str, old: str, new: str, shown: str, *, everywhere: bool = Fa
         pieces += (content[at:start], _LONE_FEED.sub("\r\n", new) if here else new)
         at = end
     pieces.append(content[at:])
-    return Patched("".join(pieces), lines)
+    return PatchedText("".join(pieces), lines)
 
 
 def _places(content: str, old: str) -> list[tuple[int, int]]:

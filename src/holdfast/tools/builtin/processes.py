@@ -1,14 +1,18 @@
 """The processes of one session: every command that runs, and those in the background by name.
 
 Names count up, so that a session says the same whatever numbers the system gave. Nothing outlives the session: `close`
-ends all, and so do the collection of this object and the end of the program, even a violent one (see `watchdog`).
+ends all, and so do the collection of this object and the end of the program, even a violent one (see `Guardian`).
 Processes that make a session of their own, as daemons do, end with the command that started them (see `descendants`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
+import subprocess
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -17,19 +21,42 @@ from msgspec import Struct
 
 from ..contract import Cancel, ToolExecutionError
 from ..descendants import Descendants
-from .groups import Group
-from .watchdog import Guardian
+from .groups import ProcessGroup
 
 End = Literal["exit", "timeout", "cancel"]
 ENDED_KEPT = 32
 """Ended background commands whose output can still be read."""
 
 
-class Background(Struct):
+_SCRIPT = """trap '' INT HUP TERM QUIT
+g=' '
+while read -r o p; do
+p=${p%% *}:${p#* }
+case $o in
++) g="$g$p " ;;
+-) g="${g%% $p *} ${g#* $p }" ;;
+esac
+done
+end() {
+for p in $g; do
+[ ${p%%:*} = 0 ] || kill -$1 -${p%%:*}
+for f in $(grep -lsF -e "${p#*:}=" /proc/[0-9]*/environ); do
+f=${f%/environ}
+kill -$1 ${f#/proc/}
+done
+done
+}
+end TERM
+[ "$g" = ' ' ] || sleep 1
+end KILL
+"""
+
+
+class BackgroundCommand(Struct):
     """A command in the background; `read` bytes of its output have been given out."""
 
     name: str
-    group: Group
+    group: ProcessGroup
     read: int = 0
 
 
@@ -38,8 +65,8 @@ class Processes:
 
     def __init__(self, *, started: int = 0) -> None:
         self.started = started
-        self._named: dict[str, Background] = {}
-        self._live: dict[int, Group] = {}
+        self._named: dict[str, BackgroundCommand] = {}
+        self._live: dict[int, ProcessGroup] = {}
         self._guardian = Guardian()
         self._closed = False
         self._collected = weakref.finalize(self, _abandon, self._live, self._named, self._guardian)
@@ -52,9 +79,9 @@ class Processes:
         environment: Mapping[str, str],
         keep: int,
         heard: Callable[[bytes], None] | None = None,
-        after: Callable[[Group], None] | None = None,
+        after: Callable[[ProcessGroup], None] | None = None,
         pass_fds: Sequence[int] = (),
-    ) -> Group:
+    ) -> ProcessGroup:
         """Start a program. `heard` gets its output and `after` its end, both in another thread."""
         if self._closed:
             raise ToolExecutionError("The session is closed: no command can be started.")
@@ -62,7 +89,7 @@ class Processes:
         others = Descendants()
         guardian.add(0, others.mark)  # before it runs: we may be killed at any moment
         try:
-            group = Group(
+            group = ProcessGroup(
                 command,
                 directory=directory,
                 environment=environment,
@@ -75,7 +102,7 @@ class Processes:
             guardian.remove(0, others.mark)
             raise
 
-        def over(ended: Group) -> None:
+        def over(ended: ProcessGroup) -> None:
             live.pop(ended.id, None)
             guardian.remove(ended.id, others.mark)
             guardian.remove(0, others.mark)
@@ -87,11 +114,11 @@ class Processes:
         group.watch(over)
         return group
 
-    def name(self, group: Group) -> str:
+    def name(self, group: ProcessGroup) -> str:
         """Keep a program in the background, under a new name."""
         self.started += 1
         name = f"p{self.started}"
-        self._named[name] = Background(name=name, group=group)
+        self._named[name] = BackgroundCommand(name=name, group=group)
         ended = [one for one in self._named.values() if one.group.ended.done()]
         for one in ended[: max(0, len(ended) - ENDED_KEPT)]:
             del self._named[one.name]
@@ -102,7 +129,7 @@ class Processes:
     def running(self) -> tuple[str, ...]:
         return tuple(name for name, one in self._named.items() if not one.group.ended.done())
 
-    def get(self, name: str) -> Background:
+    def get(self, name: str) -> BackgroundCommand:
         found = self._named.get(name)
         if found is None:
             known = ", ".join(self._named) or "none"
@@ -116,7 +143,7 @@ class Processes:
         self._collected()
 
 
-def _abandon(live: dict[int, Group], named: dict[str, Background], guardian: Guardian) -> None:
+def _abandon(live: dict[int, ProcessGroup], named: dict[str, BackgroundCommand], guardian: Guardian) -> None:
     for group in tuple(live.values()):
         group.signal(signal.SIGKILL)
     for one in named.values():
@@ -125,7 +152,7 @@ def _abandon(live: dict[int, Group], named: dict[str, Background], guardian: Gua
     guardian.close()
 
 
-async def until_end(group: Group, seconds: float, cancel: Cancel) -> End:
+async def until_end(group: ProcessGroup, seconds: float, cancel: Cancel) -> End:
     """Wait for the end, so long at most, and not beyond a cancellation."""
     said = asyncio.ensure_future(cancel.wait())
     ended = asyncio.ensure_future(group.wait())
@@ -139,7 +166,7 @@ async def until_end(group: Group, seconds: float, cancel: Cancel) -> End:
     return "cancel" if cancel.is_set() else "timeout"
 
 
-async def to_end(group: Group, seconds: float, cancel: Cancel) -> End:
+async def to_end(group: ProcessGroup, seconds: float, cancel: Cancel) -> End:
     """The same, but then it is over in any case."""
     try:
         return await until_end(group, seconds, cancel)
@@ -160,6 +187,62 @@ def ending(code: int | None) -> str:
         return f"ended by signal {-code}"
 
 
-def facts_of(group: Group) -> dict[str, Any]:
+def facts_of(group: ProcessGroup) -> dict[str, Any]:
     """What the trace is told of a program."""
     return {"exit_code": group.code, "output_bytes": group.size + group.dropped, "dropped_bytes": group.dropped}
+
+
+class Guardian:
+    """A small shell that watches us: when we are gone, however we went, it ends the processes we leave behind.
+
+    It is started with the first group that is to be guarded, and reads from a pipe whose other end only this program
+    holds. `+ 12 MARK` and `- 12 MARK` are groups to end and to forget, with the variable that their processes have in
+    the environment, also those that left the group; 0 stands for a group that is about to begin, whose number is not
+    known yet. The end of the pipe is the end of us. Without the shell commands run all the same.
+    """
+
+    def __init__(self) -> None:
+        self._shell: subprocess.Popen[bytes] | None = None
+        self._groups: set[tuple[int, str]] = set()
+        self._lock = threading.Lock()
+
+    def add(self, group: int, mark: str) -> None:
+        with self._lock:
+            if self._shell is None:
+                with contextlib.suppress(OSError):  # no process left for it
+                    self._shell = _shell()
+            self._groups.add((group, mark))
+            self._say(f"+ {group} {mark}\n")
+
+    def remove(self, group: int, mark: str) -> None:
+        with self._lock:
+            if (group, mark) in self._groups:
+                self._groups.discard((group, mark))
+                self._say(f"- {group} {mark}\n")
+
+    def close(self) -> None:
+        """Let go of every group, and of the shell. What is still to be ended has been ended by now."""
+        with self._lock:
+            shell, self._shell = self._shell, None
+            self._groups.clear()
+        if shell is not None:
+            shell.kill()
+            shell.communicate()
+
+    def _say(self, line: str) -> None:
+        if self._shell is not None and self._shell.stdin is not None:
+            with contextlib.suppress(OSError):  # somebody ended it: commands go on unguarded
+                self._shell.stdin.write(line.encode("ascii"))
+
+
+def _shell() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _SCRIPT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={"PATH": os.defpath},
+        bufsize=0,
+        start_new_session=True,
+    )

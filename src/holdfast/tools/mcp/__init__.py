@@ -9,24 +9,21 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .approvals import approve as approve
-    from .approvals import approved as approved
-    from .approvals import revoke as revoke
+    from .configuration import McpServer as McpServer
+    from .configuration import McpServerStatus as McpServerStatus
+    from .configuration import approve as approve
+    from .configuration import approved as approved
+    from .configuration import revoke as revoke
     from .configuration import servers as servers
     from .hub import Hub as Hub
-    from .server import Server as Server
-    from .server import Status as Status
-    from .startup import started as started
-    from .startup import unconnected as unconnected
-    from .startup import usable as usable
+    from .hub import started as started
+    from .hub import unconnected as unconnected
+    from .hub import usable as usable
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".approvals": "approve approved revoke",
-            ".configuration": "servers",
-            ".hub": "Hub",
-            ".server": "Server Status",
-            ".startup": "started unconnected usable",
+            ".configuration": "McpServer McpServerStatus approve approved revoke servers",
+            ".hub": "Hub started unconnected usable",
         },
     )

@@ -1,4 +1,5 @@
-"""Which MCP servers there are: those of `holdfast.toml`, then those of the workspace's `.mcp.json`.
+"""Which MCP servers there are: those of `holdfast.toml`, then those of the workspace's `.mcp.json`; and which the user
+allowed.
 
 `.mcp.json` is the format other clients use; what it says beyond what we know is ignored. A file that cannot be read is
 an error; one bad server in it is a server that is not used, and says why.
@@ -15,9 +16,10 @@ import stat
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.config import (
     LONGEST_NAME,
@@ -33,8 +35,7 @@ from holdfast.config import (
 from holdfast.config.sections import DeclaredServer, Mcp
 from holdfast.errors import HoldfastError
 
-from .approvals import approved
-from .server import Server
+from ..safe_files import write_private
 
 FILE = ".mcp.json"
 _LARGEST = 1_000_000
@@ -45,6 +46,53 @@ _SSE = (
     'it speaks the old SSE transport only, which is not supported; ask for its streamable HTTP address ("type": "http")'
 )
 _OURSELVES = "it is Holdfast itself, which would start itself for ever; other clients may use it"
+APPROVALS_FILE = "mcp-approved.json"
+_LARGEST_APPROVALS = 10_000_000
+
+State = Literal["blocked", "starting", "connected", "waiting", "failed", "closed"]
+"""`blocked` was never tried, `waiting` will be tried again, `failed` will not."""
+
+
+class ConnectionLost(Exception):
+    """The connection to a server is over; the text says why, as part of a sentence."""
+
+
+class McpServer(Struct, frozen=True, kw_only=True):
+    """One server, ready to be started or connected to: `command` with what belongs to it, or `url` with `headers`."""
+
+    name: str
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = {}
+    timeout_s: float | None = None
+    start_timeout_s: float | None = None
+    read_only: tuple[str, ...] = ()
+    trust_hints: bool = False
+    origin: str = ""  # the place that names it
+    project: bool = False  # named by a file of the workspace: needs the user's approval
+    workspace: str = ""
+    digest: str = ""  # of exactly the definition that is approved
+    definition: str = ""  # what a user is shown of it, as it is written there
+    blocked: str = ""  # why it is not used, as a sentence
+    ourselves: bool = False  # Holdfast itself, which other clients may use
+
+    def __repr__(self) -> str:
+        """Variables, headers and arguments may hold secrets, and a value is easily printed."""
+        return f"Server(name={self.name!r}, origin={self.origin!r}, definition={self.definition!r})"
+
+
+class McpServerStatus(Struct, frozen=True, kw_only=True):
+    """How a server is now."""
+
+    server: str
+    state: State
+    why: str = ""  # in sentences, why it is not connected
+    tools: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # what was left out
+    version: str = ""  # name and version that the server gave itself
 
 
 class _WrongError(Exception):
@@ -53,7 +101,7 @@ class _WrongError(Exception):
 
 def servers(
     settings: Settings | Mcp, workspace: Path, home: Path, environ: Mapping[str, str] | None = None
-) -> dict[str, Server]:
+) -> dict[str, McpServer]:
     """Every server by name, also those that are not used: `blocked` says why. A HoldfastError for a bad `.mcp.json`."""
     environ = os.environ if environ is None else environ
     mcp = settings.mcp if isinstance(settings, Settings) else settings
@@ -76,10 +124,10 @@ def _server(
     workspace: Path,
     home: Path,
     environ: Mapping[str, str],
-) -> Server:
+) -> McpServer:
     root = os.path.realpath(workspace)
     written = [getattr(declared, field) for field in (*_KNOWN, "read_only", "trust_hints")]
-    server = Server(
+    server = McpServer(
         name=name,
         timeout_s=declared.timeout_s,
         start_timeout_s=declared.start_timeout_s,
@@ -114,7 +162,7 @@ def _as_text(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _blocked(server: Server, why: str) -> Server:
+def _blocked(server: McpServer, why: str) -> McpServer:
     return msgspec.structs.replace(server, blocked=why)
 
 
@@ -131,7 +179,7 @@ def _definition(declared: DeclaredServer) -> str:
     return printable(f"{place} ({'; '.join(more)})" if more else place)
 
 
-def _expanded(server: Server, declared: DeclaredServer, workspace: Path, environ: Mapping[str, str]) -> Server:
+def _expanded(server: McpServer, declared: DeclaredServer, workspace: Path, environ: Mapping[str, str]) -> McpServer:
     """The server with every `${VAR}` replaced."""
 
     def full(text: str) -> str:
@@ -245,3 +293,75 @@ def _entry(entry: object, where: str) -> tuple[DeclaredServer, str]:
     enabled = entry.get("disabled") is not True and entry.get("enabled") is not False
     declared = DeclaredServer(**values, enabled=enabled, origin=where, project=True)
     return declared, _SSE if kind == "sse" else contradiction(values)
+
+
+# What the user allowed
+
+
+class _Approval(Struct, frozen=True):
+    server: str
+    workspace: str
+
+
+class _Approved(Struct):
+    """A file in HOLDFAST_HOME that only this user can read. It holds digests of definitions, never what they hold.
+
+    A workspace may be a stranger's repository, so a change of one character in what is started asks again.
+    """
+
+    approved: dict[str, _Approval] = {}
+
+
+def approved(home: Path, server: McpServer) -> bool:
+    """Whether the user allowed exactly this definition. A file that cannot be read allows nothing."""
+    try:
+        return server.digest in _read_approvals(home).approved
+    except HoldfastError:
+        return False
+
+
+def approve(home: Path, server: McpServer) -> None:
+    """Allow this definition in its workspace from now on."""
+    kept = _read_approvals(home)
+    kept.approved[server.digest] = _Approval(server.name, server.workspace)
+    _write_approvals(home, kept)
+
+
+def revoke(home: Path, server: McpServer) -> bool:
+    """Take back what was allowed under this name in this workspace; whether there was anything."""
+    kept = _read_approvals(home)
+    left = {
+        digest: entry
+        for digest, entry in kept.approved.items()
+        if digest != server.digest and (entry.server, entry.workspace) != (server.name, server.workspace)
+    }
+    if len(left) == len(kept.approved):
+        return False
+    _write_approvals(home, _Approved(left))
+    return True
+
+
+def _read_approvals(home: Path) -> _Approved:
+    path = home / APPROVALS_FILE
+    try:
+        if path.stat().st_size > _LARGEST_APPROVALS:
+            raise HoldfastError(f"{path} is larger than 10 MB; remove it, and approve your servers again")
+        return msgspec.json.decode(path.read_bytes(), type=_Approved)
+    except FileNotFoundError:
+        return _Approved()
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as problem:
+        reason = (problem.strerror if isinstance(problem, OSError) else None) or "it is damaged"
+        raise HoldfastError(f"{path} cannot be read ({reason}); remove it, and approve your servers again") from problem
+
+
+def _write_approvals(home: Path, kept: _Approved) -> None:
+    try:
+        # HOLDFAST_HOME itself may be a symlink of the user's own.
+        write_private(
+            home.resolve(), {APPROVALS_FILE: msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n"}
+        )
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise HoldfastError(
+            f"{home / APPROVALS_FILE} cannot be written ({reason}); make its place writable"
+        ) from problem

@@ -27,7 +27,14 @@ from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
-from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND, REQUEST_TIMEOUT
+from mcp_types import (
+    CONNECTION_CLOSED,
+    METHOD_NOT_FOUND,
+    REQUEST_TIMEOUT,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
@@ -39,11 +46,10 @@ from holdfast.version import __version__
 from ..contract import ToolExecutionError, ToolOutput
 from ..text_limits import cut, mend, said, shown, words
 from . import results, tool_list
-from .http import Endpoint
-from .server import Lost, Server
-from .server_requests import bounded
-from .stdio import Program
-from .tool_list import Listed
+from .configuration import ConnectionLost, McpServer
+from .http import HttpEndpoint
+from .stdio import ServerProgram
+from .tool_list import ListedTool
 
 _MOST_PAGES = 100
 _PING_S = 10.0
@@ -51,6 +57,8 @@ _SENT_S = 1.0
 _PATH = re.compile(r"(https?://[^/\s]+)/\S+")
 _LONGEST_WHY = 1_500
 _CLOSED = "the connection was closed"
+MOST_ASKED = 1_000
+"""Questions of a server that wait for their answers to be taken. What it asks beyond that is not answered."""
 _Result: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
 )
@@ -60,7 +68,7 @@ for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
-class Wire(JSONRPCDispatcher[TransportContext]):
+class RepairingDispatcher(JSONRPCDispatcher[TransportContext]):
     """The SDK's dispatcher, which says when it ends, and mends what a server answers before the SDK judges it: one bad
     tool would cost the whole list, one unknown kind of content the whole result."""
 
@@ -86,10 +94,10 @@ class Wire(JSONRPCDispatcher[TransportContext]):
         return results.mended(result) if method == "tools/call" else result
 
 
-class Connection:
+class ServerConnection:
     """What can be asked of a server while it is there. `wake` is called whenever there is something to look at."""
 
-    def __init__(self, server: Server, settings: Mcp, root: Path | None, wake: Callable[[], None]) -> None:
+    def __init__(self, server: McpServer, settings: Mcp, root: Path | None, wake: Callable[[], None]) -> None:
         self.server, self.settings, self._root, self._wake = server, settings, root, wake
         self.changed = False
         self.suspect = False
@@ -99,13 +107,15 @@ class Connection:
         self.warnings: tuple[str, ...] = ()
         self._calls = 0
         largest = settings.max_message_bytes
-        self._transport = Endpoint(server, largest, self._suspected) if server.url else Program(server, largest)
+        self._transport = (
+            HttpEndpoint(server, largest, self._suspected) if server.url else ServerProgram(server, largest)
+        )
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Connect, agree on a version, and stay until left. Raises whatever the connection breaks with."""
         async with self._transport.running() as (read, write):
-            self.wire = Wire(*bounded(read, write), self._wake)
+            self.wire = RepairingDispatcher(*bounded(read, write), self._wake)
             info = types.Implementation(name="holdfast", version=__version__)
             self._session = ClientSession(
                 dispatcher=self.wire,
@@ -171,21 +181,21 @@ class Connection:
     def _patience_s(self) -> float:
         return self.server.start_timeout_s or self.settings.start_timeout_s
 
-    async def tools(self) -> tuple[Listed, ...]:
+    async def tools(self) -> tuple[ListedTool, ...]:
         """The server's tools, in its order; what cannot be used is in `warnings`."""
         self.changed = False
         self.wire.left_out = []
         able = self._session.server_capabilities
-        read: list[Listed | str] = []
+        read: list[ListedTool | str] = []
         if able is not None and able.tools is not None:
             async with asyncio.timeout(self._patience_s):
                 read = await self._pages(time.monotonic() + self._patience_s)
         self.warnings = tool_list.few((*self.wire.left_out, *(one for one in read if isinstance(one, str))))
-        return tuple(one for one in read if isinstance(one, Listed))
+        return tuple(one for one in read if isinstance(one, ListedTool))
 
-    async def _pages(self, deadline: float) -> list[Listed | str]:
+    async def _pages(self, deadline: float) -> list[ListedTool | str]:
         """The tools of all pages; what is left out of them is said. Of a page only what is of use is kept."""
-        found: list[Listed | str] = []
+        found: list[ListedTool | str] = []
         cursors: set[str | None] = {None}
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
@@ -202,7 +212,7 @@ class Connection:
         return found
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolOutput:
-        """What the tool answers; a ToolExecutionError with the reason where it does not, Lost where the connection ends
+        """What the tool answers; a ToolExecutionError with the reason where it does not, ConnectionLost where it ends
         before it could. Cancelled or late, the server is told to stop."""
         limit = self.server.timeout_s or self.settings.timeout_s
         params = types.CallToolRequestParams(name=tool, arguments=_sendable(arguments))
@@ -215,12 +225,12 @@ class Connection:
             raise ToolExecutionError(f"{self._name} did not answer within {limit:g} s.") from error
         except MCPError as error:
             if error.code == CONNECTION_CLOSED and (self.over or error.message == "Connection closed"):
-                raise Lost(_CLOSED) from error
+                raise ConnectionLost(_CLOSED) from error
             raise ToolExecutionError(self._refusal(error, limit)) from error
         except ValidationError as error:
             raise ToolExecutionError(f"{self._name} answered with something that is no result.") from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
-            raise Lost(_CLOSED) from error
+            raise ConnectionLost(_CLOSED) from error
         finally:
             self._calls -= 1
         if isinstance(result, types.InputRequiredResult):
@@ -252,9 +262,9 @@ class Connection:
                 if await self._answers(self._session.send_ping):
                     return
                 if not await self._answers(self._session.list_tools):
-                    raise Lost(self._transport.ended() or _CLOSED)
+                    raise ConnectionLost(self._transport.ended() or _CLOSED)
         except TimeoutError as error:
-            raise Lost(f"it did not answer within {_PING_S:g} s") from error
+            raise ConnectionLost(f"it did not answer within {_PING_S:g} s") from error
 
     async def _answers(self, question: Callable[[], Awaitable[object]]) -> bool:
         try:
@@ -303,7 +313,7 @@ class Connection:
         )
 
 
-def _reason(error: BaseException | None, server: Server, patience_s: float) -> tuple[str, str]:
+def _reason(error: BaseException | None, server: McpServer, patience_s: float) -> tuple[str, str]:
     """What went wrong: in words of ours that hold nothing of the server's, and with what it said. Of several things the
     first. Never an address with what it carries."""
     while isinstance(error, BaseExceptionGroup):
@@ -313,7 +323,7 @@ def _reason(error: BaseException | None, server: Server, patience_s: float) -> t
     if isinstance(error, TimeoutError):
         late = f"it did not answer within {patience_s:g} s"
         return late, late
-    if isinstance(error, Lost):
+    if isinstance(error, ConnectionLost):
         return str(error), str(error)
     if isinstance(error, MCPError):
         if error.code == CONNECTION_CLOSED:
@@ -328,7 +338,7 @@ def _reason(error: BaseException | None, server: Server, patience_s: float) -> t
     return "it cannot be reached", str(mask(said(error, 300)))
 
 
-def _missing(error: OSError, server: Server) -> str:
+def _missing(error: OSError, server: McpServer) -> str:
     if isinstance(error, FileNotFoundError) and server.command is not None:
         if error.filename == server.cwd:
             return f"there is no directory {shown(server.cwd or '')}"
@@ -337,11 +347,11 @@ def _missing(error: OSError, server: Server) -> str:
     return error.strerror or str(error)
 
 
-def _size(one: Listed | str) -> int:
+def _size(one: ListedTool | str) -> int:
     return len(one) if isinstance(one, str) else sum(map(len, (one.name, one.title, one.description, one.schema)))
 
 
-def _read(found: list[types.Tool], deadline: float) -> list[Listed | str]:
+def _read(found: list[types.Tool], deadline: float) -> list[ListedTool | str]:
     """Until nobody waits for it any more: a thread cannot be cancelled, and keeps the process."""
     return [
         tool_list.listed(
@@ -373,3 +383,56 @@ def _blocks(result: types.CallToolResult) -> tuple[Block, ...]:
         elif isinstance(part, types.ImageContent):
             blocks.append(Image(media_type=part.mime_type, data=part.data))
     return tuple(blocks)
+
+
+def bounded(read: Any, write: Any) -> tuple[Any, Any]:
+    """Both streams of a connection, without the questions that are too many.
+
+    A server that asks without end and takes no answer would fill the memory: the SDK begins a task for every question.
+    """
+    open_ = _Open()
+    return _Reading(read, open_), _Writing(write, open_)
+
+
+class _Open:
+    """How many questions wait."""
+
+    count = 0
+
+
+class _Stream:
+    def __init__(self, stream: Any, open_: _Open) -> None:
+        self._stream, self._open = stream, open_
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def __aenter__(self) -> Any:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stream.__aexit__(*error)
+
+
+class _Reading(_Stream):
+    def __aiter__(self) -> _Reading:
+        return self
+
+    async def __anext__(self) -> Any:
+        while True:
+            item = await self._stream.__anext__()
+            if not isinstance(getattr(item, "message", None), JSONRPCRequest):
+                return item
+            if self._open.count < MOST_ASKED:
+                self._open.count += 1
+                return item
+
+
+class _Writing(_Stream):
+    async def send(self, item: Any) -> None:
+        try:
+            await self._stream.send(item)
+        finally:
+            if isinstance(item.message, (JSONRPCResponse, JSONRPCError)):
+                self._open.count -= 1

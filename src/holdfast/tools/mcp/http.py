@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from holdfast.config import mask
 from holdfast.version import __version__
 
-from .server import Server
+from .configuration import McpServer
 
 
 class _Masked(logging.Filter):
@@ -39,10 +39,10 @@ _BETWEEN_S = 0.5
 """Between two tries to listen: the SDK waits as long as the server says, which may be not at all."""
 
 
-class Endpoint:
+class HttpEndpoint:
     """One connection to a server at an address. `suspected` is called when it may be gone."""
 
-    def __init__(self, server: Server, largest: int, suspected: Callable[[], None]) -> None:
+    def __init__(self, server: McpServer, largest: int, suspected: Callable[[], None]) -> None:
         self._server, self._largest, self._suspected = server, largest, suspected
         self._refused: int | None = None
         self._next = 0.0

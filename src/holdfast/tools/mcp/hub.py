@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.config import Settings
 from holdfast.config.sections import Mcp
 from holdfast.errors import HoldfastError
 from holdfast.records.events import NO_SESSION, Bus, Event, McpServerDisconnected, McpToolsChanged
@@ -20,17 +21,19 @@ from holdfast.records.events import NO_SESSION, Bus, Event, McpServerDisconnecte
 from ..contract import Tool
 from ..journal import ToolJournal
 from ..text_limits import shown
-from .link import Link
-from .server import Server, Status
+from .configuration import McpServer, McpServerStatus, servers
+from .link import ServerLink
 from .tool_list import few
 
 logger = logging.getLogger(__name__)
 
+START_TIMEOUT_S = 10.0
+"""How long an agent waits for servers before it begins without them; they may come later."""
 _CLOSE_S = 8.0
 """Longer than a program may take that has to be told twice to end."""
 
 
-class Owner(Protocol):
+class ToolArrayOwner(Protocol):
     """Who is told: the owner of a session's tools array."""
 
     def add(self, tools: Iterable[Tool]) -> tuple[str, ...]: ...
@@ -47,7 +50,7 @@ class Hub:
 
     def __init__(
         self,
-        servers: Mapping[str, Server],
+        servers: Mapping[str, McpServer],
         *,
         settings: Mcp | None = None,
         workspace: Path | None = None,
@@ -55,8 +58,8 @@ class Hub:
     ) -> None:
         self._servers, self._settings, self._workspace = servers, settings or Mcp(), workspace
         self._bus = bus
-        self._links: dict[str, Link] = {}
-        self._owners: dict[int, tuple[Owner, str | None]] = {}
+        self._links: dict[str, ServerLink] = {}
+        self._owners: dict[int, tuple[ToolArrayOwner, str | None]] = {}
         self._listeners: dict[int, Callable[[Event], None]] = {}
         self._starting = asyncio.Lock()
         self._started = self._closed = False
@@ -77,7 +80,9 @@ class Hub:
             return
         self._started = True
         root = self._workspace.absolute() if self._workspace is not None else None
-        self._links = {name: Link(one, self._settings, root, self._changed) for name, one in self._servers.items()}
+        self._links = {
+            name: ServerLink(one, self._settings, root, self._changed) for name, one in self._servers.items()
+        }
         for link in self._links.values():
             link.start()
         try:
@@ -111,29 +116,29 @@ class Hub:
         every = {name: tool for link in self._links.values() for name, tool in link.tools.items()}
         return tuple(every[name] for name in sorted(every))
 
-    def status(self) -> tuple[Status, ...]:
+    def status(self) -> tuple[McpServerStatus, ...]:
         """How every server is, also those that are not used, by name."""
         if not self._links:
-            links = [Link(one, self._settings, None, self._changed) for one in self._servers.values()]
+            links = [ServerLink(one, self._settings, None, self._changed) for one in self._servers.values()]
         else:
             links = list(self._links.values())
         return tuple(sorted((link.status() for link in links), key=lambda status: status.server))
 
     def attach(
-        self, owner: Owner, *, session: str | None = None, listener: Callable[[Event], None] | None = None
+        self, owner: ToolArrayOwner, *, session: str | None = None, listener: Callable[[Event], None] | None = None
     ) -> None:
         """Tell this owner of changes from now on; `session` is whose events they are, and `listener` gets them too."""
         self._owners[id(owner)] = (owner, session)
         if listener is not None:
             self._listeners[id(owner)] = listener
 
-    def detach(self, owner: Owner) -> None:
+    def detach(self, owner: ToolArrayOwner) -> None:
         self._owners.pop(id(owner), None)
         self._listeners.pop(id(owner), None)
 
     # What links find out
 
-    def _changed(self, link: Link, tools: Mapping[str, Tool], why: str) -> None:
+    def _changed(self, link: ServerLink, tools: Mapping[str, Tool], why: str) -> None:
         """A server has these tools from now on. `why` is said where it has none because it was lost."""
         before = link.tools
         after = self._free(link, tools)
@@ -156,7 +161,7 @@ class Hub:
             added = tuple(sorted(tool.name for tool in came))
             self._emit(McpToolsChanged(server=link.server.name, added=added, removed=tuple(sorted(gone))))
 
-    def _free(self, link: Link, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    def _free(self, link: ServerLink, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         """The tools whose names no other server has."""
         taken = {name for other in self._links.values() if other is not link for name in other.tools}
         both = (
@@ -178,7 +183,7 @@ def _same(one: Tool, other: Tool) -> bool:
     return all(getattr(one, field) == getattr(other, field) for field in Tool.__struct_fields__ if field != "run")
 
 
-def _add(owner: Owner, tools: list[Tool]) -> None:
+def _add(owner: ToolArrayOwner, tools: list[Tool]) -> None:
     try:
         owner.add(tools)
     except HoldfastError as problem:
@@ -191,7 +196,7 @@ def _add(owner: Owner, tools: list[Tool]) -> None:
         logger.exception("the tools of an MCP server could not be added")
 
 
-def _remove(owner: Owner, names: list[str], why: str) -> None:
+def _remove(owner: ToolArrayOwner, names: list[str], why: str) -> None:
     try:
         owner.remove(names, why)
     except Exception:
@@ -205,3 +210,28 @@ def _require() -> None:
     except ImportError as problem:
         raise HoldfastError("MCP servers need the MCP SDK; pip install 'holdfast[mcp]'") from problem
     importlib.import_module("holdfast.tools.mcp.connection")
+
+
+def usable(settings: Settings, workspace: Path, home: Path, notice: Callable[[str], None]) -> dict[str, McpServer]:
+    """The servers that may be started. Of others a notice says why not, unless that was the user's wish."""
+    named = servers(settings, workspace, home)
+    for server in named.values():
+        if server.blocked and not server.ourselves and "switched off" not in server.blocked:
+            notice(f"MCP server {server.name}: {server.blocked}")
+    return {name: server for name, server in named.items() if not server.blocked}
+
+
+async def started(
+    named: Mapping[str, McpServer], settings: Settings, *, workspace: Path | None = None, bus: Bus | None = None
+) -> Hub:
+    """A hub with these servers."""
+    hub = Hub(named, settings=settings.mcp, workspace=workspace, bus=bus)
+    await hub.start(START_TIMEOUT_S)
+    return hub
+
+
+def unconnected(hub: Hub) -> Iterator[str]:
+    """What is said of each server that has not come."""
+    for each in hub.status():
+        if each.state != "connected":
+            yield f"MCP server {each.server} is not connected: {each.why or 'it has not answered yet'}"

@@ -18,18 +18,18 @@ from holdfast.config.sections import Mcp
 
 from ..contract import Run, Tool, ToolContext, ToolExecutionError, ToolOutput
 from ..text_limits import said
-from .server import Lost, Server, State, Status
-from .tool_list import Listed, few, tools_of
+from .configuration import ConnectionLost, McpServer, McpServerStatus, State
+from .tool_list import ListedTool, few, tools_of
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from .connection import ServerConnection
 
 _NOTED_S = 2.0
 _SPACING_S = 1.0
 _OFTEN = 10
 """Lists that are asked for as fast as they change; after that one in `_SPACING_S`."""
 
-Tell = Callable[["Link", Mapping[str, Tool], str], None]
+Tell = Callable[["ServerLink", Mapping[str, Tool], str], None]
 """The tools that a server has from now on, and, where it has none because it was lost, why."""
 
 
@@ -37,10 +37,10 @@ def _described(tools: Mapping[str, Tool]) -> list[tuple[str, str, bytes]]:
     return [(tool.name, tool.description, tool.input_schema) for tool in tools.values()]
 
 
-class Link:
+class ServerLink:
     """A server and what is known of it. `tell` hears of every change of its tools."""
 
-    def __init__(self, server: Server, settings: Mcp, root: Path | None, tell: Tell) -> None:
+    def __init__(self, server: McpServer, settings: Mcp, root: Path | None, tell: Tell) -> None:
         self.server, self._settings, self._root, self._tell = server, settings, root, tell
         self.state: State = "blocked" if server.blocked else "starting"
         self.why = server.blocked
@@ -53,7 +53,7 @@ class Link:
         self._closing = False
         self._not_before = 0.0
         self._asked: deque[float] = deque(maxlen=_OFTEN)
-        self._connection: Connection | None = None
+        self._connection: ServerConnection | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -75,8 +75,8 @@ class Link:
             self.state, self.why, self._connection = "closed", "It was closed.", None
         self.settled.set()
 
-    def status(self) -> Status:
-        return Status(
+    def status(self) -> McpServerStatus:
+        return McpServerStatus(
             server=self.server.name,
             state=self.state,
             why=self.why,
@@ -91,7 +91,7 @@ class Link:
             raise ToolExecutionError(f"{name} is not connected.")
         try:
             return await connection.call(tool, arguments)
-        except Lost as problem:
+        except ConnectionLost as problem:
             # Its tools have left when the model hears of it, so that its next request knows.
             with suppress(TimeoutError):
                 await asyncio.wait_for(connection.noted.wait(), _NOTED_S)
@@ -103,13 +103,13 @@ class Link:
     # Its life
 
     async def _run(self) -> None:
-        from .connection import Connection
+        from .connection import ServerConnection
 
         failures = 0
         while True:
             self._wake.clear()
             self.state = "starting"
-            connection = Connection(self.server, self._settings, self._root, self._wake.set)
+            connection = ServerConnection(self.server, self._settings, self._root, self._wake.set)
             began = time.monotonic()
             try:
                 await self._live(connection)
@@ -127,7 +127,7 @@ class Link:
     def _is_closing(self) -> bool:
         return self._closing
 
-    async def _live(self, connection: Connection) -> None:
+    async def _live(self, connection: ServerConnection) -> None:
         async with connection.open():
             found = await connection.tools()
             self._connection = connection
@@ -137,7 +137,7 @@ class Link:
             while not self._is_closing():
                 try:
                     await self._look(connection)
-                except Lost as problem:
+                except ConnectionLost as problem:
                     self._lost(connection, problem)  # its tools leave at once: what follows may wait for its end
                     return
                 if connection.over:
@@ -145,7 +145,7 @@ class Link:
                     self._lost(connection)
                     return
 
-    async def _look(self, connection: Connection) -> None:
+    async def _look(self, connection: ServerConnection) -> None:
         """Wait for something to happen, and see to it."""
         try:
             # A program that ends closes its pipes; at an address silence says nothing.
@@ -163,7 +163,7 @@ class Link:
         elif connection.changed:
             await self._again(connection)
 
-    async def _again(self, connection: Connection) -> None:
+    async def _again(self, connection: ServerConnection) -> None:
         """Ask for the list of tools once more. A list that cannot be had leaves what is there."""
         before = _described(self.tools)
         try:
@@ -184,7 +184,7 @@ class Link:
         often = len(self._asked) == _OFTEN and now - self._asked[0] < _OFTEN * _SPACING_S
         self._not_before = now + _SPACING_S if often or _described(self.tools) == before else 0.0
 
-    def _offer(self, connection: Connection, found: tuple[Listed, ...]) -> None:
+    def _offer(self, connection: ServerConnection, found: tuple[ListedTool, ...]) -> None:
         warnings = list(connection.warnings)
         runs = {one.name: self._caller(one.name) for one in found}
         tools = tools_of(self.server, found, self._settings, runs, warnings)
@@ -197,7 +197,7 @@ class Link:
 
         return run
 
-    def _lost(self, connection: Connection, problem: BaseException | None = None) -> None:
+    def _lost(self, connection: ServerConnection, problem: BaseException | None = None) -> None:
         if self.state == "waiting":
             return
         was = self._connection is not None

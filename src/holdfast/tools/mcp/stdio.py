@@ -24,7 +24,7 @@ from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_a
 
 from ..descendants import Descendants
 from ..text_limits import cut, shown
-from .server import Server
+from .configuration import McpServer
 
 STOP_S = 2.0
 """How long a program may take to end when its input is closed, and again when it is told to."""
@@ -58,10 +58,10 @@ class _Protocol(asyncio.subprocess.SubprocessStreamProtocol):
         self.exited.set()
 
 
-class Program:
+class ServerProgram:
     """One life of a server's program: `ended` says how it came to its end by itself, `words` what it last said."""
 
-    def __init__(self, server: Server, largest: int) -> None:
+    def __init__(self, server: McpServer, largest: int) -> None:
         self._server, self._largest = server, largest
         self._transport: asyncio.SubprocessTransport | None = None
         self._protocol: _Protocol | None = None

@@ -6,7 +6,9 @@ is plain, and left out with a warning where it is not. A laxer schema is harmles
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,12 +18,15 @@ from msgspec import Struct
 from holdfast.config.sections import Mcp
 from holdfast.records import NotJson, canonical_json
 
-from ..contract import Effect, Run, Tool, ToolExecutionError
+from ..contract import MCP_PREFIX, Effect, Run, Tool, ToolExecutionError
 from ..text_limits import mend, shown
 from ..validation import check
-from .names import tool_name
-from .server import Server
+from .configuration import McpServer
 
+LONGEST_NAME = 64
+_LONGEST_SERVER = 24
+_ODD = re.compile(r"[^a-zA-Z0-9_-]")
+_UNDERSCORES = re.compile(r"__+")
 MOST_TOOLS = 1000
 _MOST_WARNINGS = 20
 _LONGEST_HINT = 200
@@ -31,7 +36,31 @@ GRACE_S = 10.0
 """What a call may take beyond its time to tell the server that it is over."""
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+def tool_name(server: str, tool: str) -> str:
+    """What a server's tool is called: `mcp__server__tool`, from `[a-zA-Z0-9_-]`, at most 64 characters.
+
+    A function of the two names alone, so that a tool that comes or goes later cannot rename another. Where anything had
+    to be changed or cut, a digest keeps it apart from others.
+    """
+    head = f"{MCP_PREFIX}{server_part(server)}__"
+    return head + _fitted(_ODD.sub("_", tool), tool, LONGEST_NAME - len(head))
+
+
+def server_part(server: str) -> str:
+    """A server's name within names of tools. It holds no `__` and does not end with `_`, so it can be told apart."""
+    plain = _UNDERSCORES.sub("_", _ODD.sub("_", server)).strip("_")
+    return _fitted(plain, server, _LONGEST_SERVER)
+
+
+def _fitted(plain: str, original: str, longest: int) -> str:
+    if plain == original and 0 < len(plain) <= longest:
+        return plain
+    digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    start = plain[: longest - len(digest) - 1].rstrip("_")
+    return f"{start}_{digest}" if start else digest
+
+
+class ListedTool(Struct, frozen=True, kw_only=True):
     """One tool as its server lists it; `schema` is canonical JSON text."""
 
     name: str
@@ -100,7 +129,7 @@ def _schema(schema: object) -> dict[str, Any] | str:
     return schema
 
 
-def listed(name: str, schema: Mapping[str, Any], *, description: str, title: str, read_only: bool) -> Listed | str:
+def listed(name: str, schema: Mapping[str, Any], *, description: str, title: str, read_only: bool) -> ListedTool | str:
     """A tool with its schema as text, or why it cannot be used. Takes its time with schemas: not for the event loop."""
     try:
         text = canonical_json(json.dumps(schema, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
@@ -111,11 +140,11 @@ def listed(name: str, schema: Mapping[str, Any], *, description: str, title: str
         return f"the tool {shown(name)} is left out: {problem}"
     except (NotJson, ValueError, RecursionError):
         return f"the tool {shown(name)} is left out: its schema is not JSON"
-    return Listed(name=name, description=mend(description), title=mend(title), schema=text, read_only=read_only)
+    return ListedTool(name=name, description=mend(description), title=mend(title), schema=text, read_only=read_only)
 
 
 def tools_of(
-    server: Server, found: Iterable[Listed], settings: Mcp, run: Mapping[str, Run], warnings: list[str]
+    server: McpServer, found: Iterable[ListedTool], settings: Mcp, run: Mapping[str, Run], warnings: list[str]
 ) -> dict[str, Tool]:
     """The tools of a server by the names they get. Of two with one name the first is used."""
     tools: dict[str, Tool] = {}
@@ -131,7 +160,7 @@ def tools_of(
     return tools
 
 
-def _tool(server: Server, name: str, one: Listed, settings: Mcp, run: Run) -> Tool:
+def _tool(server: McpServer, name: str, one: ListedTool, settings: Mcp, run: Run) -> Tool:
     said_and_believed = one.read_only and server.trust_hints
     quiet = said_and_believed or any(fnmatchcase(one.name, pattern) for pattern in server.read_only)
     effect: Effect = "read" if quiet else "network" if server.url is not None else "execute"
