@@ -21,12 +21,12 @@ from holdfast.records import Block, Image, Text, ToolUse
 from holdfast.tools import (
     CALL_TOOL,
     Cancel,
-    ToolMatches,
     RefusedCall,
     Tool,
     ToolContext,
     ToolExecutionError,
     ToolIndex,
+    ToolMatches,
     Workspace,
     definition_of,
     functions_text,
