@@ -15,9 +15,9 @@ def line(model: str, used: Usage, *, resets: tuple[str, ...] = (), breaks: int =
     """One request."""
     priced = used if used.cost is not None else facts.price(used, model)
     plain = facts.price(usage(input=used.prompt, output=used.output), model)
-    known = facts.model(model)
-    cached = used.read or used.written or known.caching == "none"
-    short = 0 if cached or used.prompt >= known.floor else used.prompt
+    model_facts = facts.model(model)
+    cached = used.read or used.written or model_facts.caching == "none"
+    short = 0 if cached or used.prompt >= model_facts.floor else used.prompt
     return CostLine(
         model=model,
         usage=priced,
@@ -26,24 +26,24 @@ def line(model: str, used: Usage, *, resets: tuple[str, ...] = (), breaks: int =
         resets=resets,
         breaks=breaks,
         short=short,
-        floor=known.floor if short else 0,
+        floor=model_facts.floor if short else 0,
     )
 
 
 def total(lines: Iterable[CostLine], model: str) -> CostLine:
     """Several requests as one line. A cost that is not known for one of them is not known for all."""
-    found = tuple(lines)
-    used = add(each.usage for each in found)
+    given = tuple(lines)
+    used = add(each.usage for each in given)
     return CostLine(
-        model=found[-1].model if found else model,
+        model=given[-1].model if given else model,
         usage=used,
-        calls=sum(each.calls for each in found),
-        cost=summed(each.cost for each in found),
-        without=summed(each.without for each in found),
-        resets=tuple(reason for each in found for reason in each.resets),
-        breaks=sum(each.breaks for each in found),
-        short=max((each.short for each in found), default=0) if all(each.short for each in found) else 0,
-        floor=max((each.floor for each in found), default=0),
+        calls=sum(each.calls for each in given),
+        cost=summed(each.cost for each in given),
+        without=summed(each.without for each in given),
+        resets=tuple(reason for each in given for reason in each.resets),
+        breaks=sum(each.breaks for each in given),
+        short=max((each.short for each in given), default=0) if all(each.short for each in given) else 0,
+        floor=max((each.floor for each in given), default=0),
     )
 
 
@@ -59,9 +59,9 @@ def add(used: Iterable[Usage]) -> Usage:
 
 def used(lines: Iterable[CostLine]) -> tuple[int, ...]:
     """Calls and tokens of requests, as events tell them."""
-    found = tuple(lines)
-    whole = add(each.usage for each in found)
-    return sum(each.calls for each in found), whole.input, whole.read, whole.written, whole.output
+    given = tuple(lines)
+    whole = add(each.usage for each in given)
+    return sum(each.calls for each in given), whole.input, whole.read, whole.written, whole.output
 
 
 def summed(costs: Iterable[Decimal | None]) -> Decimal | None:

@@ -52,13 +52,13 @@ def delegate_tool(session: Session) -> Tool:
         wait = bool(input.get("wait", True))
         tasks = [_task(each) for each in input["tasks"]]
         try:
-            found = await session.crew.run(
+            results = await session.crew.run(
                 tasks, awaited=wait, watch=watch, cancel=cancel, tool=tool, turn=context.turn
             )
         except HoldfastError as problem:
             raise ToolExecutionError(str(problem)) from problem
-        told = {"delegates": [each.id for each in found], "statuses": [each.status for each in found]}
-        return ToolOutput(content=texts.results(found) if wait else texts.started(found), metadata=told)
+        metadata = {"delegates": [each.id for each in results], "statuses": [each.status for each in results]}
+        return ToolOutput(content=texts.results(results) if wait else texts.started(results), metadata=metadata)
 
     tool = Tool(
         name=NAME,

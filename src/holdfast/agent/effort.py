@@ -45,15 +45,15 @@ _SPELLED = {
 
 def check_effort(model: str, effort: str) -> None:
     """HoldfastError where a model does not take this level, with those that it takes."""
-    known = facts.model(model)
-    if not effort or effort in known.efforts:
+    model_facts = facts.model(model)
+    if not effort or effort in model_facts.efforts:
         return
-    if not known.efforts:
+    if not model_facts.efforts:
         raise HoldfastError(
             f"{model} takes no effort as far as is known; leave agent.effort unset, or describe the model's `efforts` "
             "in a file of facts.overrides."
         )
-    raise HoldfastError(f"{model} takes no effort {effort!r}; it takes {', '.join(known.efforts)}.")
+    raise HoldfastError(f"{model} takes no effort {effort!r}; it takes {', '.join(model_facts.efforts)}.")
 
 
 def first_effort(model: str, asked: str | None, setting: str | None, *, configured: bool) -> str:
@@ -79,8 +79,8 @@ def effort_members(model: ModelFacts, dialect: str, effort: str, output_limit: i
     level = encode_string(effort)
     match dialect:
         case "anthropic":
-            said: Extra = (("output_config", obj([("effort", level)])),)
-            return (*said, ("thinking", b'{"type":"adaptive"}')) if model.adaptive_thinking else said
+            members: Extra = (("output_config", obj([("effort", level)])),)
+            return (*members, ("thinking", b'{"type":"adaptive"}')) if model.adaptive_thinking else members
         case "gemini":
             budget = dict(model.thinking_budgets).get(effort)
             if budget is None:
@@ -98,10 +98,10 @@ def effort_members(model: ModelFacts, dialect: str, effort: str, output_limit: i
 def lost_section(model: ModelFacts, dialect: str) -> Section | None:
     """The first section of a prompt that a change of the effort loses; None where nothing is."""
     name = _SPELLED.get(dialect)
-    found = rules(model).affecting.get(name) if name else None
-    if found is not None and model.knobs.effort_invalidates == "all":
+    section = rules(model).affecting.get(name) if name else None
+    if section is not None and model.knobs.effort_invalidates == "all":
         return "tools"
-    return found
+    return section
 
 
 class EffortChange(Struct, frozen=True, kw_only=True):
@@ -123,10 +123,10 @@ def price_of_change(session: Session) -> EffortChange:
     warm = model_choice.warm(session, session.model)
     if section is None or not warm or session.state.last is None:
         return EffortChange(cost=Decimal(0), read_cost=Decimal(0))
-    kept = 0
+    before = 0
     if section == "messages":
-        kept = sum(shown.tokens for shown in session.inspect() if shown.path.startswith(("tools", "system")))
-    tokens = max(0, warm - kept)
+        before = sum(shown.tokens for shown in session.inspect() if shown.path.startswith(("tools", "system")))
+    tokens = max(0, warm - before)
     price = facts.rates(session.model, None, length(session).used)
     if price is None:
         return EffortChange(tokens=tokens)

@@ -80,9 +80,9 @@ def publish(envelopes: Sequence[Envelope], *, bus: Bus | None, store: Store | No
         for envelope in envelopes:
             bus.publish(envelope)
     if store is not None:
-        kept = [each for envelope in envelopes if (each := for_store(envelope, bodies=bodies)) is not None]
-        if kept:
-            store.append_events(tenant, kept)
+        stored = [each for envelope in envelopes if (each := for_store(envelope, bodies=bodies)) is not None]
+        if stored:
+            store.append_events(tenant, stored)
 
 
 @cache

@@ -59,24 +59,24 @@ def ignored(workspace: Path, paths: Sequence[str]) -> frozenset[str]:
     """Which of these paths, relative to the workspace, git ignores."""
     if not paths:
         return frozenset()
-    asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)  # or a name could be read as a pattern
-    found = _ask(workspace, "check-ignore", "-z", "--stdin", input=asked)
-    return frozenset(os.fsdecode(path.removeprefix(b"./")) for path in (found or b"").split(b"\0") if path)
+    listed = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)  # or a name could be read as a pattern
+    answer = _ask(workspace, "check-ignore", "-z", "--stdin", input=listed)
+    return frozenset(os.fsdecode(path.removeprefix(b"./")) for path in (answer or b"").split(b"\0") if path)
 
 
 def _status(workspace: Path, prefix: bytes) -> tuple[tuple[str, str], ...] | None:
     options = ("--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=dirty")
-    found = _ask(workspace, "status", *options, "--", ".", settings=_filters(workspace))
-    if found is None:
+    answer = _ask(workspace, "status", *options, "--", ".", settings=_filters(workspace))
+    if answer is None:
         return None
-    lines = (line for line in found.split(b"\0") if len(line) > 3)
+    lines = (line for line in answer.split(b"\0") if len(line) > 3)
     return tuple((line[:2].decode("ascii", "replace"), os.fsdecode(line[3:].removeprefix(prefix))) for line in lines)
 
 
 def _filters(workspace: Path) -> dict[str, str]:
     """Settings that switch off the filters that the repository itself defines: git runs them to compare files."""
-    found = _ask(workspace, "config", "--show-scope", "-z", "--name-only", "--get-regexp", r"^filter\.")
-    words = (found or b"").split(b"\0")
+    answer = _ask(workspace, "config", "--show-scope", "-z", "--name-only", "--get-regexp", r"^filter\.")
+    words = (answer or b"").split(b"\0")
     names = {
         key.rpartition(b".")[0] for scope, key in zip(words[::2], words[1::2], strict=False) if scope not in _USERS
     }

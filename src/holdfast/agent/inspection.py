@@ -126,10 +126,10 @@ def _head(body: Body, place: int) -> str:
     """The beginning of what a block says."""
     raw = DIALECTS[body.dialect].content(body, place)
     try:
-        said = _said(msgspec.json.decode(raw))
+        words = _said(msgspec.json.decode(raw))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = raw.decode("utf-8", "replace")
-    return " ".join(said.split())[:_HEAD]
+        words = raw.decode("utf-8", "replace")
+    return " ".join(words.split())[:_HEAD]
 
 
 def _said(value: object) -> str:
@@ -138,6 +138,6 @@ def _said(value: object) -> str:
     if isinstance(value, list):
         return " ".join(_said(each) for each in value[:3])
     if isinstance(value, dict):
-        found = [_said(value[name]) for name in _WORDS if value.get(name)]
-        return " ".join(found) or msgspec.json.encode(value).decode()
+        words = [_said(value[name]) for name in _WORDS if value.get(name)]
+        return " ".join(words) or msgspec.json.encode(value).decode()
     return str(value)

@@ -65,10 +65,10 @@ class Keepalive:
                 logger.exception("keep-alive pings failed")
 
     async def _ping(self, session: Session, due: DuePing) -> None:
-        asked = OutgoingRequest(dialect=session.dialect, model=named(session.model), raw=due.raw, session=session.id)
+        request = OutgoingRequest(dialect=session.dialect, model=named(session.model), raw=due.raw, session=session.id)
         tap, status = DIALECTS[session.dialect].tap(), 0
         try:
-            async with session.provider.open(asked) as answer:
+            async with session.provider.open(request) as answer:
                 status = answer.status
                 async for chunk in answer:
                     tap.feed(chunk)

@@ -229,14 +229,14 @@ def find(directory: Path, beginning: str) -> str:
     ids = listed(directory)
     if beginning in ids:
         return beginning
-    found = [each for each in ids if each.startswith(beginning)]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    fits = [each for each in ids if each.startswith(beginning)]
+    if len(fits) == 1:
+        return fits[0]
+    if not fits:
         raise HoldfastError(f"no session in {directory} begins with {beginning[:80]!r}; ask for the list of sessions")
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    more = f" and {len(fits) - _SHOWN} more" if len(fits) > _SHOWN else ""
     raise HoldfastError(
-        f"{len(found)} sessions begin with {beginning[:80]!r}: {', '.join(found[:_SHOWN])}{more}; give more of the id"
+        f"{len(fits)} sessions begin with {beginning[:80]!r}: {', '.join(fits[:_SHOWN])}{more}; give more of the id"
     )
 
 
@@ -313,8 +313,8 @@ class UnreadableLog(Struct, frozen=True):
 
 def stored(directory: Path) -> list[SessionOnDisk]:
     """All of them but sub-agents', the newest first."""
-    found = [one for each in listed(directory) if (one := _one(directory, each)) is not None]
-    return sorted(found, key=lambda each: (each.last_at, each.id), reverse=True)
+    sessions = [one for each in listed(directory) if (one := _one(directory, each)) is not None]
+    return sorted(sessions, key=lambda each: (each.last_at, each.id), reverse=True)
 
 
 def forked_from(directory: Path, id: str) -> str | None:
@@ -327,16 +327,16 @@ def forked_from(directory: Path, id: str) -> str | None:
 
 def unreadable(directory: Path) -> list[UnreadableLog]:
     """Logs that nothing can be salvaged of."""
-    found = []
+    problems = []
     for each in listed(directory):
         try:
             content = read_content(log_path(directory, each))
         except HoldfastError as problem:
-            found.append(UnreadableLog(each, str(problem)))
+            problems.append(UnreadableLog(each, str(problem)))
             continue
         if content.damage is not None and content.state.composed is None:
-            found.append(UnreadableLog(each, f"{content.damage}, so nothing of it can be read"))
-    return found
+            problems.append(UnreadableLog(each, f"{content.damage}, so nothing of it can be read"))
+    return problems
 
 
 def _one(directory: Path, id: str) -> SessionOnDisk | None:

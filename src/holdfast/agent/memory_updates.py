@@ -114,12 +114,12 @@ def stable_events(stable: Stable) -> tuple[Event, ...]:
 async def surface(session: Session, turn: str | None = None) -> None:
     """Look for what the conversation has to be told, when the user has said something: what is told stands in front of
     that."""
-    chooser, said = surfacing(session), _said(session)
-    if chooser is None or said is None:
+    chooser, message = surfacing(session), _said(session)
+    if chooser is None or message is None:
         return
-    found = await asyncio.to_thread(_tried, _UNREAD, _choose, session, chooser, said)
-    if found:  # not in the thread, which goes on where the turn is cancelled
-        session.log(*found, turn=turn)
+    events = await asyncio.to_thread(_tried, _UNREAD, _choose, session, chooser, message)
+    if events:  # not in the thread, which goes on where the turn is cancelled
+        session.log(*events, turn=turn)
 
 
 async def refresh(session: Session, turn: str | None = None) -> None:
@@ -128,26 +128,28 @@ async def refresh(session: Session, turn: str | None = None) -> None:
     if chooser is None or not state.context:
         return
     before = Block(text=state.context, entries=state.context_entries)
-    said, stable = _said(session) or _last(session), _stable(session)
-    found = await asyncio.to_thread(_tried, _UNREAD, chooser.changed_context, before, said, stable=stable, refresh=True)
-    if found is not None:
-        session.log(_surfaced("context", found, REFRESH), turn=turn)
+    message, stable = _said(session) or _last(session), _stable(session)
+    block = await asyncio.to_thread(
+        _tried, _UNREAD, chooser.changed_context, before, message, stable=stable, refresh=True
+    )
+    if block is not None:
+        session.log(_surfaced("context", block, REFRESH), turn=turn)
 
 
 def note_shown(session: Session, events: Sequence[Event]) -> None:
     """So that `holdfast memory why` can say when an entry was shown. Nothing depends on it, and it stops nothing."""
-    for found in events:
-        if session.knowledge is None or not isinstance(found, MemorySurfaced) or found.why == "written":
+    for event in events:
+        if session.knowledge is None or not isinstance(event, MemorySurfaced) or event.why == "written":
             continue
-        if pairs := tuple(zip(found.entries, found.hashes, strict=False)):
+        if pairs := tuple(zip(event.entries, event.hashes, strict=False)):
             _tried(
                 "it was not noted that memory was shown",
                 session.knowledge.note_shown,
                 pairs,
                 session=session.lane.session,
                 lane=session.lane.id,
-                place=found.place,
-                why=found.why,
+                place=event.place,
+                why=event.why,
             )
 
 
@@ -160,33 +162,33 @@ def _tried(what: str, work: Callable[P, T], *given: P.args, **more: P.kwargs) ->
         return None
 
 
-def _choose(session: Session, chooser: Surfacing, said: str) -> tuple[Event, ...]:
+def _choose(session: Session, chooser: Surfacing, message: str) -> tuple[Event, ...]:
     """What is to be told, as events; nothing is changed by it."""
     state, memory = session.state, session.settings.memory
     first = not state.spoken
-    query = said if first or memory.retrieve == "every_turn" else None
+    query = message if first or memory.retrieve == "every_turn" else None
     if query is not None:
         chooser.knowledge.learn()
     if memory.placement == "blocks":
         return _choose_block(session, chooser, query, first=first)
-    told = {each.entry: each.hash for each in state.surfaced}
+    shown = {each.entry: each.hash for each in state.surfaced}
     lost = _lost(session) if state.deltas < memory.delta_max else []
-    found = chooser.again(lost, told) if lost else None
-    if found is None:
-        found = chooser.delta(told, query, first=first, given=state.deltas)
-    return (*_unsaid(lost, found), *(() if found is None else (_surfaced("delta", found, found.why),)))
+    delta = chooser.again(lost, shown) if lost else None
+    if delta is None:
+        delta = chooser.delta(shown, query, first=first, given=state.deltas)
+    return (*_unsaid(lost, delta), *(() if delta is None else (_surfaced("delta", delta, delta.why),)))
 
 
 def _choose_block(session: Session, chooser: Surfacing, query: str | None, *, first: bool) -> tuple[Event, ...]:
     state, stable = session.state, _stable(session)
     if first and not state.context:
-        found: Block | None = chooser.context(query or "", stable=stable)
+        block: Block | None = chooser.context(query or "", stable=stable)
     else:
         before = Block(text=state.context, entries=state.context_entries)
-        found = chooser.changed_context(before, query, stable=stable)
-    if found is None or found.text == state.context:
+        block = chooser.changed_context(before, query, stable=stable)
+    if block is None or block.text == state.context:
         return ()
-    return (_surfaced("context", found, START if first else "changed" if query is None else "every_turn"),)
+    return (_surfaced("context", block, START if first else "changed" if query is None else "every_turn"),)
 
 
 def _lost(session: Session) -> list[str]:
@@ -195,21 +197,21 @@ def _lost(session: Session) -> list[str]:
     return [each.entry for each in state.surfaced if each.place == "delta" and each.hash and each.entry not in says]
 
 
-def _unsaid(lost: Sequence[str], found: Delta | None) -> tuple[Event, ...]:
+def _unsaid(lost: Sequence[str], delta: Delta | None) -> tuple[Event, ...]:
     """What was lost and found no room: nothing says it any more, and nothing has to."""
-    said = {} if found is None else dict(found.entries)
-    gone = tuple(each for each in lost if each not in said)
+    shown = {} if delta is None else dict(delta.entries)
+    gone = tuple(each for each in lost if each not in shown)
     return (MemoryEvicted(entries=gone, why=RESET),) if gone else ()
 
 
-def _surfaced(place: str, found: Stable | Block | Delta, why: str) -> MemorySurfaced:
+def _surfaced(place: str, source: Stable | Block | Delta, why: str) -> MemorySurfaced:
     return MemorySurfaced(
-        entries=tuple(id_ for id_, _ in found.entries),
-        hashes=tuple(said for _, said in found.entries),
-        tokens=estimate(found.text) if found.text else 0,
+        entries=tuple(id_ for id_, _ in source.entries),
+        hashes=tuple(said for _, said in source.entries),
+        tokens=estimate(source.text) if source.text else 0,
         place=place,
         why=why,
-        text=found.text,
+        text=source.text,
     )
 
 
@@ -220,8 +222,8 @@ def _stable(session: Session) -> Stable:
 
 def _said(session: Session) -> str | None:
     """What the user has said that was not sent yet."""
-    said = [item for item in session.state.queue if isinstance(item, UserMessage) and not says_nothing(item)]
-    waiting = [item.text for item in said]
+    messages = [item for item in session.state.queue if isinstance(item, UserMessage) and not says_nothing(item)]
+    waiting = [item.text for item in messages]
     return "\n\n".join(waiting) if waiting else None
 
 
@@ -277,14 +279,14 @@ def update_files(session: Session, turn: str | None) -> None:
         session.log(event, turn=turn)
 
 
-def file_changes(known: Mapping[str, str | None], files: MemoryFiles) -> tuple[MemoryUpdated, ...]:
-    """What has to be told, because a file says something else than a conversation knows (`known`, by store)."""
-    found = []
+def file_changes(digests: Mapping[str, str | None], files: MemoryFiles) -> tuple[MemoryUpdated, ...]:
+    """What has to be told, because a file says something else than a conversation knows (`digests`, by store)."""
+    changes = []
     for file in FILES:
         store, text = STORES[file], files.read(file)
-        before, now = known.get(store), digest(text)
+        before, now = digests.get(store), digest(text)
         if now == before or (before is None and not text):
             continue
         operation = "read" if before is None else "edit"
-        found.append(MemoryUpdated(store=store, operation=operation, digest=now, text=text or EMPTY))
-    return tuple(found)
+        changes.append(MemoryUpdated(store=store, operation=operation, digest=now, text=text or EMPTY))
+    return tuple(changes)

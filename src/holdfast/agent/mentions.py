@@ -36,8 +36,8 @@ class Mention(Struct, frozen=True, kw_only=True):
 
 def known_models() -> tuple[str, ...]:
     """Every model that can be named, as provider:name; those that can be asked directly come first."""
-    known = facts.default()
-    refs = [each.ref for provider in _providers() for each in known.models(provider) if not each.ref.endswith("*")]
+    table = facts.default()
+    refs = [each.ref for provider in _providers() for each in table.models(provider) if not each.ref.endswith("*")]
     return tuple(refs)
 
 
@@ -49,10 +49,10 @@ def _providers() -> list[str]:
 def parse_mention(text: str, known: Sequence[str], preferred: Sequence[str] = ()) -> Mention:
     """The model that a message begins with, and the text without it. `preferred` decides between several that fit: the
     models this user has configured."""
-    found = _MENTION.match(text)
-    if found is None:
+    match = _MENTION.match(text)
+    if match is None:
         return Mention(text=text)
-    word = found[1].rstrip(",:;!?")
+    word = match[1].rstrip(",:;!?")
     if word.endswith("."):
         word = word.rstrip(".")
     fits = fitting(word, known, preferred)
@@ -60,7 +60,7 @@ def parse_mention(text: str, known: Sequence[str], preferred: Sequence[str] = ()
     if len(fits) > 1 and len(own) == 1:
         fits = own
     if len(fits) == 1:
-        rest = text[found.end() :]
+        rest = text[match.end() :]
         if rest.strip():
             return Mention(model=fits[0], text=rest)
         return Mention(text=text, notice=f"{fits[0]} was asked nothing; write the question behind its name.")
@@ -107,10 +107,10 @@ def meant(word: str) -> str:
     near = facts.default().nearest(word)
     if near is not None:
         return near
-    known = known_models()
-    parts = {part for ref in known for part in _name(ref).split("-") if part.isalpha()}
+    models = known_models()
+    parts = {part for ref in models for part in _name(ref).split("-") if part.isalpha()}
     close = get_close_matches(normalise(word), parts, n=1, cutoff=0.75)
-    return some(fitting(close[0], known)) if close else ""
+    return some(fitting(close[0], models)) if close else ""
 
 
 def _name(ref: str) -> str:
@@ -119,8 +119,8 @@ def _name(ref: str) -> str:
 
 def _is_part(part: str, name: str) -> bool:
     """Whether whole words of a name are meant."""
-    for found in re.finditer(re.escape(part), name):
-        start, end = found.span()
+    for match in re.finditer(re.escape(part), name):
+        start, end = match.span()
         begins = start == 0 or name[start - 1] == "-"
         ends = end == len(name) or (name[end] == "-" and not (part[-1].isdigit() and _GOES_ON.match(name, end)))
         if begins and ends:

@@ -91,10 +91,10 @@ async def call(
             attempt += 1
 
 
-def parsed(session: Session, asked: Request) -> Body:
+def parsed(session: Session, request: Request) -> Body:
     """A request as the engine takes it."""
     dialect = DIALECTS[session.dialect]
-    body = session.engine.parse(dialect, dialect.encode(asked), model=wire_model(asked.model))
+    body = session.engine.parse(dialect, dialect.encode(request), model=wire_model(request.model))
     if isinstance(body, Unreadable):
         raise HoldfastError(f"the conversation {session.id} cannot be sent: {body.reason}.")
     return body
@@ -135,7 +135,7 @@ async def _attempt(
 
 
 async def _exchange(session: Session, prepared: PreparedCall, reader: AnswerReader, watch: Watch) -> Answer:
-    asked = OutgoingRequest(dialect=session.dialect, model=named(session.model), raw=prepared.raw, session=session.id)
+    request = OutgoingRequest(dialect=session.dialect, model=named(session.model), raw=prepared.raw, session=session.id)
     session.log(
         WindowSent(
             call=prepared.call,
@@ -146,8 +146,8 @@ async def _exchange(session: Session, prepared: PreparedCall, reader: AnswerRead
         turn=prepared.turn,
         actor="agent",
     )
-    if (again := await _read(session, prepared, asked, reader, watch)) is not None:
-        await _read(session, prepared, again, reader, watch)
+    if (unnamed := await _read(session, prepared, request, reader, watch)) is not None:
+        await _read(session, prepared, unnamed, reader, watch)
     answer = reader.close()
     if not answer.whole or (answer.usage is None and not answer.message.content):
         raise Unreachable(answer.error or "the answer broke off before its end")
@@ -155,15 +155,15 @@ async def _exchange(session: Session, prepared: PreparedCall, reader: AnswerRead
 
 
 async def _read(
-    session: Session, prepared: PreparedCall, asked: OutgoingRequest, reader: AnswerReader, watch: Watch
+    session: Session, prepared: PreparedCall, request: OutgoingRequest, reader: AnswerReader, watch: Watch
 ) -> OutgoingRequest | None:
     """Send a request and read its answer. Where the provider has forgotten the cached content that it names, gives
     the request to send instead, which names none."""
-    async with session.provider.open(asked) as answering:
+    async with session.provider.open(request) as answering:
         if answering.status >= 400:
             raw = await _error_body(aiter(answering))
             if session.sessions.contents.forgotten(prepared, answering.status, raw):
-                return replace(asked, raw=prepared.raw)
+                return replace(request, raw=prepared.raw)
             _refuse(session, answering.status, dict(answering.headers), raw)
         session.sessions.contents.begin(prepared)
         async for chunk in answering:
@@ -186,8 +186,8 @@ async def _error_body(chunks: AsyncIterator[bytes]) -> bytes:
 
 def _refuse(session: Session, status: int, headers: dict[str, str], raw: bytes) -> None:
     error = DIALECTS[session.dialect].read_error(status, raw)
-    told = any(name in headers for name in ("retry-after", "retry-after-ms"))
-    pause = retry_after(headers, 0, now=session.clock()) if told else None
+    has_delay = any(name in headers for name in ("retry-after", "retry-after-ms"))
+    pause = retry_after(headers, 0, now=session.clock()) if has_delay else None
     text = f"{session.facts.ref} answered {status}: {error.message}"
     raise _Refused(status, text, pause, again=retryable(status, headers))
 
@@ -225,8 +225,8 @@ def _settled(session: Session, prepared: PreparedCall, answer: Answer, output: i
         used, finding = verdict.usage, verdict.finding
     reset = prepared.core.expectation.reset
     broke = finding is not None and finding.reason is None
-    found = line(session.facts.ref, used, resets=(reset,) if reset else (), breaks=int(broke))
-    return ModelAnswer(call=prepared.call, answer=answer, line=found)
+    cost_line = line(session.facts.ref, used, resets=(reset,) if reset else (), breaks=int(broke))
+    return ModelAnswer(call=prepared.call, answer=answer, line=cost_line)
 
 
 async def _pause(session: Session, seconds: float, cancel: Cancel) -> None:
@@ -258,9 +258,9 @@ _ELSEWHERE = frozenset((401, 402, 403, 404))
 def retryable(status: int | None, headers: Mapping[str, str] | None = None) -> bool:
     """Whether sending the same again may help; None or 0 is a connection that failed. The service's own word counts
     most."""
-    said = (headers or {}).get("x-should-retry", "").strip().lower()
-    if said in ("true", "false"):
-        return said == "true"
+    header = (headers or {}).get("x-should-retry", "").strip().lower()
+    if header in ("true", "false"):
+        return header == "true"
     return not status or status in _AGAIN or 500 <= status <= 599
 
 
@@ -287,10 +287,10 @@ def retry_after(headers: Mapping[str, str], attempt: int, *, now: float) -> floa
 
 def _number(text: str | None) -> float | None:
     try:
-        found = float(text) if text else math.nan
+        number = float(text) if text else math.nan
     except ValueError:
         return None
-    return None if math.isnan(found) else found
+    return None if math.isnan(number) else number
 
 
 def _until(date: str, now: float) -> float | None:

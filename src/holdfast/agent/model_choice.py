@@ -26,31 +26,31 @@ def route_turn(session: Session, text: str, turn: str, watch: Watch, *, images: 
     configured = session.sessions.configured(session.agent)
     composed = session.state.composed
     begun = None if composed is None or composed.model == configured.model else composed.model
-    found = route(
+    decision = route(
         text,
         configured=configured,
         session=session.state.chosen or begun,
         before=session.model if session.resets.used else None,
         conditions=_conditions(session, images=images),
     )
-    _take(session, found, turn, watch)
-    return found.text or text
+    _take(session, decision, turn, watch)
+    return decision.text or text
 
 
 def fall_back(session: Session, failed: CallFailed, turn: str, watch: Watch, tried: Collection[str]) -> bool:
     """Go on with the next model of the chain; False where there is none. The service's own words are shown, not
     recorded: they may quote the prompt."""
-    found = fallback(
+    decision = fallback(
         session.sessions.configured(session.agent).fallback,
         after=session.model,
         why=f"status {failed.status}" if failed.status else "no connection",
         tried=tried,
         conditions=_conditions(session),
     )
-    if found is None:
+    if decision is None:
         return False
     watch.notice(failed.text)
-    _take(session, found, turn, watch)
+    _take(session, decision, turn, watch)
     return True
 
 
@@ -61,15 +61,15 @@ def choose(session: Session, model: str) -> None:
         session.switch(model)
 
 
-def _take(session: Session, found: ModelRoute, turn: str, watch: Watch) -> None:
-    if found.notice:
-        watch.notice(found.notice)
-    if found.changed or found.passed_over or found.model != session.model or not session.resets.used:
-        session.log(found.event(), turn=turn)
-    session.switch(found.model)
+def _take(session: Session, decision: ModelRoute, turn: str, watch: Watch) -> None:
+    if decision.notice:
+        watch.notice(decision.notice)
+    if decision.changed or decision.passed_over or decision.model != session.model or not session.resets.used:
+        session.log(decision.event(), turn=turn)
+    session.switch(decision.model)
     effort = session.state.effort
-    if found.changed and effort and effort not in session.facts.efforts:
-        watch.notice(f"{found.model} takes no effort {effort!r}: it thinks as much as it does by default.")
+    if decision.changed and effort and effort not in session.facts.efforts:
+        watch.notice(f"{decision.model} takes no effort {effort!r}: it thinks as much as it does by default.")
 
 
 def _conditions(session: Session, *, images: bool = False) -> Conditions:

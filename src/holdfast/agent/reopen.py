@@ -81,12 +81,12 @@ async def look_around(session: Session, read: Callable[[], str]) -> None:
 
 def offloads(host: Sessions, state: Projection) -> tuple[Path, ...]:
     """Where results lie that the sessions before this one have put aside: it goes on from them."""
-    found: list[Path] = []
+    directories: list[Path] = []
     before = state.forked_from
-    while before is not None and len(found) < 64:
-        found.append(directory_of(host.home, before, host.tenant))
+    while before is not None and len(directories) < 64:
+        directories.append(directory_of(host.home, before, host.tenant))
         before = forked_from(host.directory, before)
-    return tuple(path for path in found if path.is_dir())
+    return tuple(path for path in directories if path.is_dir())
 
 
 def salvage(log: Log) -> tuple[SessionSalvaged, ...]:

@@ -41,8 +41,8 @@ _SEALED: Extra = (("include", b'["reasoning.encrypted_content"]'),)
 def named(model: str) -> str:
     """A model as its provider is asked for it: by the name that was chosen. A date or a variant at its end, `:free` for
     instance, makes it another one there, whatever we know of both; only capitals are nobody's."""
-    known = facts.model(model).ref
-    return known if model.lower() == known else model
+    ref = facts.model(model).ref
+    return ref if model.lower() == ref else model
 
 
 class SystemText(Struct, frozen=True, kw_only=True):

@@ -116,8 +116,8 @@ class Resets:
         return min(reasons, key=_STRENGTH.__getitem__, default=None)
 
     def _of(self, model: str) -> set[str]:
-        found = set(self._pending.get(model, ()))
+        reasons = set(self._pending.get(model, ()))
         if model in self.used:
             sent = self._sent.get(model, {})
-            found |= {reason for reason, text in self._texts.items() if sent.get(reason, "") != text}
-        return found
+            reasons |= {reason for reason, text in self._texts.items() if sent.get(reason, "") != text}
+        return reasons

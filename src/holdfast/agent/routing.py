@@ -240,29 +240,29 @@ def _change(taken: _Candidate) -> str:
 
 
 def _first_of_each(pairs: Iterable[tuple[str, Source]]) -> dict[str, Source]:
-    found: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     for model, source in pairs:
-        found.setdefault(model, source)
-    return found
+        sources.setdefault(model, source)
+    return sources
 
 
 def capabilities(model: str, gate: Gate = GATE) -> Capabilities:
     """What a model can do by the way it is spoken to."""
-    dialect, known = DIALECTS[dialect_of_model(model)], facts.model(model)
+    dialect, model_facts = DIALECTS[dialect_of_model(model)], facts.model(model)
     if isinstance(dialect, OpenRouter):
-        return dialect.capabilities(known, caching=gate.openrouter, read_seen=model in gate.seen)
-    return dialect.capabilities(known)
+        return dialect.capabilities(model_facts, caching=gate.openrouter, read_seen=model in gate.seen)
+    return dialect.capabilities(model_facts)
 
 
 def _lacks(model: str, can: Capabilities, conditions: Conditions, *, in_use: bool) -> str:
     """What a model cannot do that is needed; empty where it can all. What no source states is no reason to refuse it,
     and what has become too long for the model in use is compacted, not sent elsewhere."""
-    known = facts.model(model)
+    model_facts = facts.model(model)
     if not can.tools:
         return "cannot use tools"
-    if conditions.images and not can.images and known.known:
+    if conditions.images and not can.images and model_facts.known:
         return "cannot see images"
-    limit_known = known.known and "context_limit" not in known.conservative
+    limit_known = model_facts.known and "context_limit" not in model_facts.conservative
     if limit_known and not in_use and can.context_limit < conditions.tokens:
         return f"holds {can.context_limit:,} tokens, the conversation has {conditions.tokens:,}"
     return ""

@@ -178,14 +178,14 @@ class Session:
 
     def heard(self, envelope: Envelope) -> None:
         """A tool told something; its teller has published it."""
-        kept = from_tools(envelope)
+        logged = from_tools(envelope)
         if isinstance(envelope.payload, MemoryUpdated) and self.settings.agent.volatile == "system":
-            kept = None  # the volatile system text says it
+            logged = None  # the volatile system text says it
         if isinstance(envelope.payload, MemorySurfaced):
             self._surfaced.append(envelope)  # what stands in an answer is told when that is
-        elif kept is not None:
+        elif logged is not None:
             with self._guard:
-                self._append([kept])
+                self._append([logged])
 
     def fold(self, envelopes: Sequence[Envelope]) -> None:
         """What stands in the log already."""

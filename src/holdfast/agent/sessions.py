@@ -113,11 +113,11 @@ class Sessions:
     def configured(self, agent: str) -> ConfiguredModels:
         """The models that are configured for an agent."""
         if self._configured is not None:
-            found = self._configured(agent)
+            models = self._configured(agent)
         else:
             chosen = self.settings(agent).agent
-            found = ConfiguredModels(model=chosen.model, fallback=chosen.fallback)
-        return replace(found, fallback=tuple(self.model_ref(each, "agent.fallback: ") for each in found.fallback))
+            models = ConfiguredModels(model=chosen.model, fallback=chosen.fallback)
+        return replace(models, fallback=tuple(self.model_ref(each, "agent.fallback: ") for each in models.fallback))
 
     def model_ref(self, name: str, where: str = "") -> str:
         """A model as provider:name. One of a provider's own names is taken as it is, since new models appear daily; a
@@ -131,16 +131,16 @@ class Sessions:
 
     def model_named(self, text: str) -> str:
         """The one model that a name, or a part of one, stands for."""
-        found = fitting(text, known_models())
-        if len(found) > 1:
-            raise HoldfastError(f"{text!r} may be one of {some(found)}; name one of them.")
-        if not found:
+        matches = fitting(text, known_models())
+        if len(matches) > 1:
+            raise HoldfastError(f"{text!r} may be one of {some(matches)}; name one of them.")
+        if not matches:
             near = meant(text)
-            asked = f"did you mean {near}? `holdfast models`" if near else "`holdfast models`"
+            hint = f"did you mean {near}? `holdfast models`" if near else "`holdfast models`"
             raise HoldfastError(
-                f"no model is named {text!r}; {asked} lists what is known, and all others are given as provider:name."
+                f"no model is named {text!r}; {hint} lists what is known, and all others are given as provider:name."
             )
-        return found[0]
+        return matches[0]
 
     # A new one
 
@@ -418,8 +418,8 @@ class Sessions:
 
     def stored(self, *, everywhere: bool = False) -> list[SessionOnDisk]:
         """The sessions of this workspace, or of all, the newest first."""
-        found = stored(self.directory)
-        return found if everywhere else [each for each in found if each.workspace == self.workspace_name]
+        sessions = stored(self.directory)
+        return sessions if everywhere else [each for each in sessions if each.workspace == self.workspace_name]
 
     def unreadable(self) -> list[UnreadableLog]:
         """Logs of which nothing can be salvaged, whatever workspace they were of."""

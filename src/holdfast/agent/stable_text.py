@@ -109,10 +109,10 @@ def instructions(workspace: Path, names: Iterable[str]) -> str:
     A link counts where it stays in the workspace: many projects have one of the two names lead to the other.
     """
     for name in names:
-        found = _read(workspace, name)
-        if found is not None:
-            text = whole(found.decode("utf-8", "replace"))
-            more = len(found) > MOST_INSTRUCTIONS  # then the last line is not whole, whatever its place
+        data = _read(workspace, name)
+        if data is not None:
+            text = whole(data.decode("utf-8", "replace"))
+            more = len(data) > MOST_INSTRUCTIONS  # then the last line is not whole, whatever its place
             head = beginning(text, min(MOST_INSTRUCTIONS, len(text.encode()) - more))
             if more or head != text:
                 head += f"\n\n[{shown(name)} is longer than {MOST_INSTRUCTIONS} bytes. The rest is not shown here.]"

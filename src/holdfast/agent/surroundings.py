@@ -56,13 +56,13 @@ class _Node(Struct):
 def surroundings(workspace: Path, *, now: float, timezone: str, entries: int) -> str:
     """The text that a session begins with. Reads the disk and asks git: not for an event loop."""
     root = Path(os.path.realpath(workspace))
-    found = git.look(root)
+    repository = git.look(root)
     system = f"{platform.system()} {platform.machine()}".strip()
     sections = [TITLE, f"{_DATE}{_day(now, timezone)}\n{_PLATFORM}{printable(system)}"]
-    if found is not None:
-        sections += [GIT, "\n".join(_git(found))]
+    if repository is not None:
+        sections += [GIT, "\n".join(_git(repository))]
     if entries > 0:
-        tree = _tree(root, entries, repository=found is not None)
+        tree = _tree(root, entries, repository=repository is not None)
         sections += [FILES, "\n".join(_lines(tree, 0)) or NONE]
     return "\n\n".join(sections)
 
@@ -72,13 +72,15 @@ def _day(now: float, timezone: str) -> str:
     return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d} ({_DAYS[moment.weekday()]})"
 
 
-def _git(found: git.Repository) -> Iterator[str]:
-    yield _BRANCH + (f"none, at commit {found.commit}" if found.branch is None else printable(found.branch))
-    if found.status is None:
+def _git(repository: git.Repository) -> Iterator[str]:
+    yield _BRANCH + (
+        f"none, at commit {repository.commit}" if repository.branch is None else printable(repository.branch)
+    )
+    if repository.status is None:
         yield f"{_STATUS} {UNKNOWN}"
         return
     # Our own files are told of in another way; that one of them is new is nothing to speak of.
-    lines = [f"{letters} {_shown(path)}" for letters, path in found.status if path.split("/")[0] != ".holdfast"]
+    lines = [f"{letters} {_shown(path)}" for letters, path in repository.status if path.split("/")[0] != ".holdfast"]
     yield _STATUS if lines else f"{_STATUS} clean"
     yield from lines[:STATUS_LINES]
     if len(lines) > STATUS_LINES:
@@ -90,11 +92,11 @@ def _tree(root: Path, entries: int, *, repository: bool) -> _Node:
     top = _Node(parts=())
     level, room = [top], entries
     for depth in range(DEPTH):
-        found = {node.parts: _scan(root, node, nested=repository and depth > 0) for node in level}
-        paths = ["/".join((*parts, name)) for parts, items in found.items() for name in items]
+        names = {node.parts: _scan(root, node, nested=repository and depth > 0) for node in level}
+        paths = ["/".join((*parts, name)) for parts, items in names.items() for name in items]
         hidden = git.ignored(root, paths[:_ASKED]) if repository else frozenset()
         for node in level:
-            items = {name: label for name, label in found[node.parts].items() if _path(node, name) not in hidden}
+            items = {name: label for name, label in names[node.parts].items() if _path(node, name) not in hidden}
             most = min(room, entries if depth == 0 else max(1, entries // _PART))
             node.names, node.labels = list(items)[:most], list(items.values())[:most]
             node.left = len(items) - len(node.names)
@@ -114,11 +116,11 @@ def _scan(root: Path, node: _Node, *, nested: bool) -> dict[str, str]:
     """Names and labels, sorted. A repository inside of another one has rules of its own and is not opened."""
     try:
         with opened_directory(root, node.parts) as at, os.scandir(at) as items:
-            found = sorted(items, key=lambda item: item.name)
-            if nested and any(item.name == ".git" for item in found):
+            entries = sorted(items, key=lambda item: item.name)
+            if nested and any(item.name == ".git" for item in entries):
                 node.remark = " (a repository of its own)"
                 return {}
-            return {item.name: _label(item, at) for item in found if item.name not in UNSHOWN}
+            return {item.name: _label(item, at) for item in entries if item.name not in UNSHOWN}
     except OSError:  # gone meanwhile, swapped for a link, or not for us
         node.remark = " (not readable)"
         return {}
@@ -182,22 +184,22 @@ def changed(before: str, after: str) -> str | None:
 def _facts(text: str) -> dict[str, str]:
     """The parts of a text of ours. Between its sections, and nowhere else, are empty lines."""
     sections = text.split("\n\n")
-    found = {}
+    facts = {}
     for line in sections[1].split("\n") if len(sections) > 1 else ():
         for key in (_DATE, _PLATFORM):
             if line.startswith(key):
-                found[key] = line.removeprefix(key)
+                facts[key] = line.removeprefix(key)
     for heading, body in pairwise(sections):
         if heading == GIT:
             branch, _, status = body.partition("\n")
-            found |= {_BRANCH: branch.removeprefix(_BRANCH), _STATUS: status.removeprefix(_STATUS).removeprefix(" ")}
+            facts |= {_BRANCH: branch.removeprefix(_BRANCH), _STATUS: status.removeprefix(_STATUS).removeprefix(" ")}
         elif heading == FILES:
-            found[FILES] = body
-    return found
+            facts[FILES] = body
+    return facts
 
 
 def _listing(text: str) -> _Listing:
-    found = _Listing(shown={"": []}, cut=set())
+    listing = _Listing(shown={"": []}, cut=set())
     inside = [""]
     for line in text.split("\n") if text != NONE else ():
         label = line.lstrip(" ")
@@ -205,13 +207,13 @@ def _listing(text: str) -> _Listing:
         inside = inside[: depth + 1]
         here = inside[-1]
         if _more(label):
-            found.cut.add(here)
+            listing.cut.add(here)
             continue
-        found.shown[here].append(label)
+        listing.shown[here].append(label)
         if "/" in label.partition(" -> ")[0]:
             inside.append(here + label)
-            found.shown[here + label] = []
-    return found
+            listing.shown[here + label] = []
+    return listing
 
 
 def _more(label: str) -> bool:
@@ -221,15 +223,15 @@ def _more(label: str) -> bool:
 
 def _only(one: _Listing, other: _Listing) -> list[str]:
     """What the first shows and the second does not, where it would."""
-    found = []
+    paths = []
     for place, labels in one.shown.items():
-        known = other.shown.get(place)
-        if known is None:  # the directory itself is named
+        other_labels = other.shown.get(place)
+        if other_labels is None:  # the directory itself is named
             continue
-        last = _order(known[-1]) if known else ""
+        last = _order(other_labels[-1]) if other_labels else ""
         cut = place in other.cut
-        found += [place + each for each in labels if each not in known and not (cut and _order(each) > last)]
-    return found
+        paths += [place + each for each in labels if each not in other_labels and not (cut and _order(each) > last)]
+    return paths
 
 
 def _order(label: str) -> str:

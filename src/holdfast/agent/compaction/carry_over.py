@@ -35,18 +35,18 @@ Facts = Mapping[str, str]
 
 def standing(dropped: Sequence[Entry], kept: Sequence[Entry]) -> Facts:
     """What entries said that go, and nothing behind them says anew."""
-    told = facts(dropped)
-    return {about: text for about, text in told.items() if about not in facts(kept)}
+    dropped_facts = facts(dropped)
+    return {about: text for about, text in dropped_facts.items() if about not in facts(kept)}
 
 
 def facts(entries: Iterable[Entry]) -> dict[str, str]:
     """The latest that entries say of anything."""
-    found: dict[str, str] = {}
+    latest: dict[str, str] = {}
     for entry in entries:
         for about, text in _said(entry):
-            found.pop(about, None)  # the latest is also the last in order
-            found[about] = text
-    return found
+            latest.pop(about, None)  # the latest is also the last in order
+            latest[about] = text
+    return latest
 
 
 def _said(entry: Entry) -> Iterable[tuple[str, str]]:
@@ -69,13 +69,13 @@ def _said(entry: Entry) -> Iterable[tuple[str, str]]:
 
 def told_again(dropped: Sequence[Entry], kept: Sequence[Entry]) -> tuple[Event, ...]:
     """The events that say it anew, where no summary does: also what only a summary said that goes."""
-    found: dict[str, Event] = {}
+    again: dict[str, Event] = {}
     missing = standing(dropped, kept)
     for entry in dropped:
         for about, event in _events(entry):
             if about in missing:
-                found[about] = event
-    return tuple(found.values())
+                again[about] = event
+    return tuple(again.values())
 
 
 def _events(entry: Entry) -> Iterable[tuple[str, Event]]:
@@ -114,31 +114,31 @@ def _server(item: ToolServerGone) -> str:
     return f"Tool server {shown(item.server)} is gone"
 
 
-def written(found: Facts, number: int, most: int) -> str:
+def written(texts: Facts, number: int, most: int) -> str:
     """Facts as they stand in a summary: so many, the latest, each with so many characters at most; nothing where there
     are none. What the user asked comes first."""
-    if not found:
+    if not texts:
         return ""
-    others = [about for about in found if about != ASKED]
-    asked = [ASKED] if ASKED in found else []
-    chosen = [*asked, *others[max(0, len(others) + len(asked) - number) :]]
+    others = [about for about in texts if about != ASKED]
+    first = [ASKED] if ASKED in texts else []
+    chosen = [*first, *others[max(0, len(others) + len(first) - number) :]]
     lines = [HEADING]
     for about in chosen:
-        text = found[about]
+        text = texts[about]
         lines += [_KEY + about, *(_QUOTE + line for line in cut(text, most).split("\n"))]
     return "\n".join(lines)
 
 
 def read(text: str) -> Facts:
     """The facts that a summary begins with."""
-    found: dict[str, list[str]] = {}
+    quotes: dict[str, list[str]] = {}
     about: list[str] | None = None
     start = f"{OPENING}\n{HEADING}\n"
     for line in text.removeprefix(start).split("\n") if text.startswith(start) else ():
         if line.startswith(_KEY):
-            about = found.setdefault(line[len(_KEY) :], [])
+            about = quotes.setdefault(line[len(_KEY) :], [])
         elif line.startswith(_QUOTE) and about is not None:
             about.append(line[len(_QUOTE) :])
         else:
             break
-    return {name: "\n".join(quoted) for name, quoted in found.items()}
+    return {name: "\n".join(quoted) for name, quoted in quotes.items()}

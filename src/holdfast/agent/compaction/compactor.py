@@ -83,7 +83,7 @@ async def before_request(
     _trim_history(session, turn, watch)
     state, settings = session.state, session.settings.agent.compaction
     now = length(session)
-    found = due(
+    needed = due(
         settings,
         context_limit=session.facts.context_limit,
         used=now.used,
@@ -92,8 +92,8 @@ async def before_request(
         turns_since=state.turns_since_compaction if state.compactions else None,
     )
     futile = _in_vain.get(session)
-    if found is not None and (futile is None or found.tokens >= futile + _GROWTH):
-        order = _Order(why="limit", turn=turn, watch=watch, cancel=cancel or Cancel(), must=found.must)
+    if needed is not None and (futile is None or needed.tokens >= futile + _GROWTH):
+        order = _Order(why="limit", turn=turn, watch=watch, cancel=cancel or Cancel(), must=needed.must)
         made = await _compact(session, order, lines)
         if made.tokens_after < made.tokens_before:
             await memory_updates.refresh(session, turn)
@@ -178,8 +178,8 @@ def _begin(session: Session, order: _Order, lines: list[CostLine], *, most: int 
 def _output(session: Session, work: _Work) -> int:
     """Tokens that the summary may have: what is reserved for it, or what is left."""
     context = session.facts.context_limit
-    asked = round(message_tokens(instruction(("",) * (ATTEMPTS - 1))) * work.sizes.ratio)
-    left = context - work.sizes.total - asked
+    request = round(message_tokens(instruction(("",) * (ATTEMPTS - 1))) * work.sizes.ratio)
+    left = context - work.sizes.total - request
     return min(reserve_of(session.settings.agent.compaction, context), session.facts.output_limit, left)
 
 
@@ -203,13 +203,13 @@ async def _summary(session: Session, work: _Work, output: int) -> str:
 def _text(session: Session, work: _Work, summary: str | None) -> str | None:
     state, cut = session.state, work.cut
     entries = state.window.entries
-    known = OpenWork(
+    open_work = OpenWork(
         files=state.files, tasks=state.tasks, processes=state.running_processes, delegates=state.running_delegates
     )
     return composed(
         entries[cut.head : cut.cut],
         entries[cut.cut :],
-        known,
+        open_work,
         summary=summary,
         fits=lambda text: work.sizes.of(text) < cut.dropped,
     )
@@ -289,27 +289,27 @@ def _trim_history(session: Session, turn: str | None, watch: Watch) -> None:
     if not turns or not coming:
         return
     lost = session.reset is not None or not session.engine.fence(session.lane, now=session.clock())
-    found = trim(entries, turns, lost=lost)
-    if found is None:
+    cut = trim(entries, turns, lost=lost)
+    if cut is None:
         return
-    kept = (*entries[: found.head], *entries[found.cut :])
-    told: tuple[Event, ...] = told_again(entries[found.head : found.cut], kept)
-    session.log(HistoryTrimmed(head=found.head, cut=found.cut), *told, turn=turn)
+    left = (*entries[: cut.head], *entries[cut.cut :])
+    repeated: tuple[Event, ...] = told_again(entries[cut.head : cut.cut], left)
+    session.log(HistoryTrimmed(head=cut.head, cut=cut.cut), *repeated, turn=turn)
     _reset(session, turn)
-    watch.notice(trimmed_notice(len(turn_starts(kept)) + 1))
+    watch.notice(trimmed_notice(len(turn_starts(left)) + 1))
 
 
 def done_notice(made: Compaction) -> str:
     how = "outlined without the model" if made.elided else "summarized"
-    said = [f"Older history was {how}: {made.tokens_before:,} tokens became {made.tokens_after:,}."]
+    sentences = [f"Older history was {how}: {made.tokens_before:,} tokens became {made.tokens_after:,}."]
     if made.cost is not None and made.rewrite_cost is not None:
-        said.append(f"It cost {dollars(made.cost)}, and the next request costs {dollars(made.rewrite_cost)} more.")
+        sentences.append(f"It cost {dollars(made.cost)}, and the next request costs {dollars(made.rewrite_cost)} more.")
     if made.saved_per_request is not None and made.payback is not None:
         each = dollars(made.saved_per_request)
-        said.append(f"Each request is {each} cheaper, so it pays for itself after {made.payback:,} of them.")
+        sentences.append(f"Each request is {each} cheaper, so it pays for itself after {made.payback:,} of them.")
     elif made.saved_per_request is not None:
-        said.append("It does not pay for itself; it makes room.")
-    return " ".join(said)
+        sentences.append("It does not pay for itself; it makes room.")
+    return " ".join(sentences)
 
 
 def in_vain_notice(tokens: int, why: str) -> str:

@@ -84,10 +84,10 @@ def head_of(entries: Sequence[Entry], anchor: int) -> int:
 
 def cut_of(sizes: Sequence[int], head: int, keep: int) -> int:
     """Where the end begins that stays: as few entries as have `keep` tokens, or all behind `head`."""
-    cut, kept = len(sizes), 0
-    while cut > head and kept < keep:
+    cut, tokens = len(sizes), 0
+    while cut > head and tokens < keep:
         cut -= 1
-        kept += sizes[cut]
+        tokens += sizes[cut]
     return cut
 
 
@@ -101,10 +101,10 @@ def choose(
     """
     best: Cut | None = None
     full = fixed + sum(sizes) > limit * _ROOM
-    for found in _cuts(entries, sizes, fixed, anchor, _ends(keep) if full else (keep,)):
-        if found.kept + SUMMARY_TOKENS <= limit * _ROOM:
-            return found
-        best = found if best is None or found.kept < best.kept else best
+    for candidate in _cuts(entries, sizes, fixed, anchor, _ends(keep) if full else (keep,)):
+        if candidate.kept + SUMMARY_TOKENS <= limit * _ROOM:
+            return candidate
+        best = candidate if best is None or candidate.kept < best.kept else best
     if not full or (best is not None and best.kept + SUMMARY_TOKENS <= limit):
         return best
     everything = _cuts(entries, sizes, fixed, anchor, (0,))
@@ -130,11 +130,11 @@ def _cut(sizes: Sequence[int], fixed: int, head: int, cut: int) -> Cut:
 
 def _heads(entries: Sequence[Entry], anchor: int) -> Iterator[int]:
     """Ends of the front, the one asked for first: fewer turns, then the first message alone, then not even that."""
-    found = [head_of(entries, turns) for turns in range(anchor, 0, -1)]
+    heads = [head_of(entries, turns) for turns in range(anchor, 0, -1)]
     first = first_of(entries)
-    said = next((i + 1 for i, entry in enumerate(entries) if isinstance(entry, Context)), first)
-    found += [min(said, *found), first] if found else [first]
-    yield from dict.fromkeys(found)
+    first_message = next((i + 1 for i, entry in enumerate(entries) if isinstance(entry, Context)), first)
+    heads += [min(first_message, *heads), first] if heads else [first]
+    yield from dict.fromkeys(heads)
 
 
 def _ends(keep: int) -> Iterator[int]:
@@ -147,8 +147,8 @@ def _ends(keep: int) -> Iterator[int]:
 def with_bodies(entries: Sequence[Entry], head: int, cut: int) -> int | None:
     """The cut, moved to the front so that every skill's body stays that something behind it points to; None where one
     of them is nowhere."""
-    while (found := dangling(entries, head, cut)) is not None:
-        body = next((i for i in range(cut - 1, head - 1, -1) if (found[1], False) in _skills(entries[i])), None)
+    while (pointer := dangling(entries, head, cut)) is not None:
+        body = next((i for i in range(cut - 1, head - 1, -1) if (pointer[1], False) in _skills(entries[i])), None)
         if body is None:
             return None
         cut = body
@@ -157,8 +157,8 @@ def with_bodies(entries: Sequence[Entry], head: int, cut: int) -> int | None:
 
 def _behind_pointers(entries: Sequence[Entry], head: int, cut: int) -> int:
     """The cut, moved to the end so that no pointer stays whose body goes."""
-    while (found := dangling(entries, head, cut)) is not None:
-        cut = found[0] + 1
+    while (pointer := dangling(entries, head, cut)) is not None:
+        cut = pointer[0] + 1
     return cut
 
 

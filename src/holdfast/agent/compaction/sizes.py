@@ -98,11 +98,11 @@ def sizes(
     """The sizes of a window's entries. `before` are the texts that stand in front of it; `used` is what the provider
     counted for all of it but the `pending` messages at its end, 0 where nobody has counted."""
     fixed = sum(map(estimate, before))
-    found = [entry_tokens(entry, static) for entry in entries]
-    counted = fixed + sum(found) - message_tokens(pending)
+    estimates = [entry_tokens(entry, static) for entry in entries]
+    counted = fixed + sum(estimates) - message_tokens(pending)
     ratio = used / counted if used > 0 and counted > 0 else 1.0
     ratio = min(max(ratio, 1 / _WILDEST), _WILDEST)
-    return Sizes(fixed=scaled(fixed, ratio), entries=tuple(scaled(each, ratio) for each in found), ratio=ratio)
+    return Sizes(fixed=scaled(fixed, ratio), entries=tuple(scaled(each, ratio) for each in estimates), ratio=ratio)
 
 
 class Length(Struct, frozen=True, kw_only=True):

@@ -51,9 +51,9 @@ def outline(entries: Sequence[Entry], bounds: Bounds, *, earlier: str = "") -> s
     parts = [WITHOUT]
     if bounds.earlier and earlier.strip():
         parts.append("### Before\n" + cut(earlier.strip(), bounds.earlier))
-    said = [f"- {_line(text, bounds.line)}" for text in _asked(entries)]
-    if bounds.messages and said:
-        parts.append("### The user said\n" + "\n".join(middle_out(said, bounds.messages)))
+    messages = [f"- {_line(text, bounds.line)}" for text in _asked(entries)]
+    if bounds.messages and messages:
+        parts.append("### The user said\n" + "\n".join(middle_out(messages, bounds.messages)))
     calls = _calls(entries)
     if bounds.tools and calls:
         parts.append("### Tools called\n" + "\n".join(calls[: bounds.tools]))
@@ -144,7 +144,7 @@ class OpenWork(Struct, frozen=True, kw_only=True):
 def composed(
     dropped: Sequence[Entry],
     kept: Sequence[Entry],
-    known: OpenWork,
+    open_work: OpenWork,
     *,
     summary: str | None,
     fits: Callable[[str], bool],
@@ -155,23 +155,23 @@ def composed(
     earlier = "\n".join(_summary_in(entry.text) for entry in dropped if isinstance(entry, Compacted))
     for bounds in BOUNDS:
         last = [OUTLINE, outline(dropped, bounds, earlier=earlier)] if summary is None else [SUMMARY, summary]
-        text = "\n".join((*_notes(facts, known, bounds), *last))
+        text = "\n".join((*_notes(facts, open_work, bounds), *last))
         if fits(text) or (summary is None and bounds is BOUNDS[-1]):
             return text
     return None
 
 
-def _notes(facts: Facts, known: OpenWork, bounds: Bounds) -> list[str]:
+def _notes(facts: Facts, open_work: OpenWork, bounds: Bounds) -> list[str]:
     parts = [OPENING]
-    if found := written(facts, bounds.facts, bounds.fact):
-        parts.append(found)
-    running = [f"- process {shown(each.process)}: {one_line(each.command)}" for each in known.processes]
+    if in_force := written(facts, bounds.facts, bounds.fact):
+        parts.append(in_force)
+    running = [f"- process {shown(each.process)}: {one_line(each.command)}" for each in open_work.processes]
     running += [
         f"- sub-agent {shown(each.delegate)} ({shown(each.role)}): {one_line(each.task)}{_asks(each)}"
-        for each in known.delegates
+        for each in open_work.delegates
     ]
-    tasks = [f"- {shown(each.task)} [{shown(each.status)}]" + _text(each) for each in known.tasks if is_open(each)]
-    files = [f"- {shown(each)}" for each in known.files]
+    tasks = [f"- {shown(each.task)} [{shown(each.status)}]" + _text(each) for each in open_work.tasks if is_open(each)]
+    files = [f"- {shown(each)}" for each in open_work.files]
     for heading, lines, most in (
         ("## Running in the background", running, bounds.tasks),
         ("## Open tasks", tasks, bounds.tasks),
@@ -198,7 +198,7 @@ def _text(task: TaskState) -> str:
 def _summary_in(text: str) -> str:
     """The summary within such a text. Everything before it is quoted or in lists, so its heading is the first."""
     for heading in (SUMMARY, OUTLINE):
-        _, found, summary = text.partition(f"\n{heading}\n")
-        if found:
+        _, separator, summary = text.partition(f"\n{heading}\n")
+        if separator:
             return summary
     return text

@@ -46,8 +46,8 @@ class UnusableSummary(Exception):
 
 def instruction(problems: tuple[str, ...] = ()) -> tuple[Message, ...]:
     """What is appended to the conversation; `problems` are those of the answers so far."""
-    said = (INSTRUCTION, *(AGAIN.format(reason=problem) for problem in problems))
-    return tuple(Message("user", (Text(text),)) for text in said)
+    paragraphs = (INSTRUCTION, *(AGAIN.format(reason=problem) for problem in problems))
+    return tuple(Message("user", (Text(text),)) for text in paragraphs)
 
 
 def summary_of(answer: Answer) -> str:

@@ -136,8 +136,8 @@ def _came_of(work: Assignment, turn: Turn) -> DelegateResult:
         return work.result("cancelled", texts.CANCELLED)
     if turn.ended == "failed":
         return work.result("failed", turn.problem)
-    said = f"\n{turn.text}" if turn.text else ""
-    return work.result("failed", texts.CAPPED.format(calls=turn.line.calls) + said)
+    partial = f"\n{turn.text}" if turn.text else ""
+    return work.result("failed", texts.CAPPED.format(calls=turn.line.calls) + partial)
 
 
 MOST = 32
@@ -279,15 +279,15 @@ class Crew:
                     runner.cancel()
         stop.cancel()
         self._runners.difference_update(runners)
-        found = tuple(
+        results = tuple(
             work.result("cancelled", texts.CANCELLED) if runner.cancelled() else runner.result()
             for work, runner in zip(works, runners, strict=True)
         )
         if not awaited:
-            self._session.log(*(self._event(self._fitting(each, tool), awaited=False) for each in found), turn=turn)
+            self._session.log(*(self._event(self._fitting(each, tool), awaited=False) for each in results), turn=turn)
         if cut is not None:
             raise cut
-        return found
+        return results
 
     async def _one(
         self, work: Assignment, watch: Watch, cancel: Cancel, *, awaited: bool, turn: str | None
@@ -296,19 +296,19 @@ class Crew:
         try:
             if cancel.is_set():
                 raise asyncio.CancelledError
-            found = await self._in_turn(work, watch)
+            result = await self._in_turn(work, watch)
         except asyncio.CancelledError:  # by the batch, which asks for the result all the same
-            found = work.result("cancelled", texts.CANCELLED)
+            result = work.result("cancelled", texts.CANCELLED)
         except HoldfastError as error:
-            found = work.result("failed", str(error))
+            result = work.result("failed", str(error))
         except Exception as error:
             logger.exception("the sub-agent %s failed", work.session.id)
-            found = work.result("failed", f"{type(error).__name__} in the runtime.")
-        await self._leave(work, over=found.status == "completed" and not found.question)
+            result = work.result("failed", f"{type(error).__name__} in the runtime.")
+        await self._leave(work, over=result.status == "completed" and not result.question)
         if awaited:
-            self._session.log(self._event(found, awaited=True), turn=turn)
-        watch.notice(texts.notice(work.number, found, work.calls))
-        return found
+            self._session.log(self._event(result, awaited=True), turn=turn)
+        watch.notice(texts.notice(work.number, result, work.calls))
+        return result
 
     async def _in_turn(self, work: Assignment, watch: Watch) -> DelegateResult:
         child = work.session
@@ -334,10 +334,10 @@ class Crew:
 
     def _hold(self, model: str) -> PrefixWarmup:
         """Where those with this model wait for each other, also those of several calls in one turn."""
-        known = self._holds.get(model)
-        if known is None or known.over:
-            known = self._holds[model] = PrefixWarmup(self._session.settings.agent.delegates.hold_s)
-        return known
+        warmup = self._holds.get(model)
+        if warmup is None or warmup.over:
+            warmup = self._holds[model] = PrefixWarmup(self._session.settings.agent.delegates.hold_s)
+        return warmup
 
     # Afterwards
 
@@ -351,20 +351,22 @@ class Crew:
         finally:
             self._session.children.pop(session.id, None)
 
-    def _fitting(self, found: DelegateResult, tool: Tool) -> DelegateResult:
+    def _fitting(self, result: DelegateResult, tool: Tool) -> DelegateResult:
         """A report that nobody waits for, as short as a tool's result has to be: it never was one."""
-        if not found.text:
-            return found
-        (first, *_), _ = self._session.box.offloader.store(tool, f"report_{found.id}", (Text(found.text),))
-        return replace(found, text=first.text) if isinstance(first, Text) else found
+        if not result.text:
+            return result
+        (first, *_), _ = self._session.box.offloader.store(tool, f"report_{result.id}", (Text(result.text),))
+        return replace(result, text=first.text) if isinstance(first, Text) else result
 
-    def _event(self, found: DelegateResult, *, awaited: bool) -> Event:
-        if found.question:
-            question = found.question if awaited else texts.asked(found)
-            return DelegateAsked(delegate=found.id, question=question, cost=found.cost, used=found.used)
-        if found.status == "completed":
-            text = found.text if awaited else texts.REPORT.format(text=found.text or texts.NOTHING)
-            return DelegateCompleted(delegate=found.id, result=text, cost=found.cost, used=found.used, awaited=awaited)
+    def _event(self, result: DelegateResult, *, awaited: bool) -> Event:
+        if result.question:
+            question = result.question if awaited else texts.asked(result)
+            return DelegateAsked(delegate=result.id, question=question, cost=result.cost, used=result.used)
+        if result.status == "completed":
+            text = result.text if awaited else texts.REPORT.format(text=result.text or texts.NOTHING)
+            return DelegateCompleted(
+                delegate=result.id, result=text, cost=result.cost, used=result.used, awaited=awaited
+            )
         return DelegateFailed(
-            delegate=found.id, error_message=found.text, cost=found.cost, used=found.used, awaited=awaited
+            delegate=result.id, error_message=result.text, cost=result.cost, used=result.used, awaited=awaited
         )

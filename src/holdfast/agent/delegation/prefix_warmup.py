@@ -76,8 +76,8 @@ class PrefixWarmup:
         self._tell()
 
     def _tell(self) -> None:
-        told, self._changed = self._changed, asyncio.Event()
-        told.set()
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

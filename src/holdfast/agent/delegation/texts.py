@@ -45,15 +45,15 @@ def told(task: Task) -> str:
 
 def parted(text: str) -> tuple[str, str]:
     """A report, and the question that it ends with: its last paragraph begins with QUESTION:, or a line of it does."""
-    start = max((found.end() for found in _PARAGRAPH.finditer(text.rstrip())), default=0)
-    asked = _QUESTION.search(text, start)
-    question = "" if asked is None else text[asked.end() :].strip()
-    return (text.strip(), "") if asked is None or not question else (text[: asked.start()].strip(), question)
+    start = max((match.end() for match in _PARAGRAPH.finditer(text.rstrip())), default=0)
+    mark = _QUESTION.search(text, start)
+    question = "" if mark is None else text[mark.end() :].strip()
+    return (text.strip(), "") if mark is None or not question else (text[: mark.start()].strip(), question)
 
 
-def results(found: Sequence[DelegateResult]) -> str:
+def results(reports: Sequence[DelegateResult]) -> str:
     """What a call to `delegate` answers: one section for each, in the order of the tasks."""
-    return "\n\n".join((HEADING, *(_section(number, each) for number, each in enumerate(found, 1))))
+    return "\n\n".join((HEADING, *(_section(number, each) for number, each in enumerate(reports, 1))))
 
 
 def _section(number: int, each: DelegateResult) -> str:
@@ -66,15 +66,15 @@ def _section(number: int, each: DelegateResult) -> str:
     return "\n".join(lines)
 
 
-def started(found: Sequence[DelegateResult]) -> str:
+def started(begun: Sequence[DelegateResult]) -> str:
     """The same where nobody waits."""
-    return "\n".join((STARTED, *(f"- {each.id} ({each.role})" for each in found)))
+    return "\n".join((STARTED, *(f"- {each.id} ({each.role})" for each in begun)))
 
 
 def asked(each: DelegateResult) -> str:
     """A question as the conversation is told of it."""
-    said = f"\n\n{REPORT.format(text=each.text)}" if each.text else ""
-    return f"{each.question}\n{ANSWER_IT.format(id=each.id)}{said}"
+    report = f"\n\n{REPORT.format(text=each.text)}" if each.text else ""
+    return f"{each.question}\n{ANSWER_IT.format(id=each.id)}{report}"
 
 
 def notice(number: int, each: DelegateResult, calls: int) -> str:

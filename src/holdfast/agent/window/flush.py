@@ -35,10 +35,10 @@ def _timeline(queue: tuple[TimelineItem, ...]) -> tuple[TimelineItem, ...]:
     """In the order in which it happened; but what there is of memory stands in front of what the user said, which is to
     be read last. What a memory said in between was never sent and is of no use."""
     ordered = sorted((item for item in queue if not says_nothing(item)), key=lambda item: (item.at, item.seq))
-    said = next((place for place, item in enumerate(ordered) if isinstance(item, UserMessage)), None)
-    if said is not None:
-        behind = sorted(ordered[said:], key=lambda item: not isinstance(item, KnowledgeNews | MemoryChanged))
-        ordered = [*ordered[:said], *behind]
+    first_message = next((place for place, item in enumerate(ordered) if isinstance(item, UserMessage)), None)
+    if first_message is not None:
+        behind = sorted(ordered[first_message:], key=lambda item: not isinstance(item, KnowledgeNews | MemoryChanged))
+        ordered = [*ordered[:first_message], *behind]
     last = {item.store: item for item in ordered if isinstance(item, MemoryChanged)}
     return tuple(item for item in ordered if not isinstance(item, MemoryChanged) or last[item.store] is item)
 

@@ -47,12 +47,12 @@ def answer_calls(window: Window, messages: tuple[Message, ...]) -> Window:
     return replace(window, entries=_put(window.entries, index, answered), results_sent=False)
 
 
-def tell(window: Window, known: tuple[tuple[str, str], ...]) -> Window:
+def tell(window: Window, pairs: tuple[tuple[str, str], ...]) -> Window:
     """The results for the calls of the last turn say this of entries of the knowledge store."""
     index, turn = _last_turn(window)
     if turn is None:
         return window
-    return replace(window, entries=_put(window.entries, index, replace(turn, told=turn.told + known)))
+    return replace(window, entries=_put(window.entries, index, replace(turn, told=turn.told + pairs)))
 
 
 def _last_turn(window: Window) -> tuple[int, AssistantTurn | None]:

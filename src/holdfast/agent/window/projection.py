@@ -202,20 +202,20 @@ def _told_again(state: Projection) -> Projection:
     that it does not speak of any more as it was told, or not at all where only a tool spoke of it. What is told again
     begins to count anew."""
     says = standing(state)
-    kept = (each for each in state.surfaced if each.place != "recall" or each.entry in says)
+    surfaced = (each for each in state.surfaced if each.place != "recall" or each.entry in says)
     return replace(
-        state, deltas=0, surfaced=tuple(replace(each, hash=says.get(each.entry, each.hash)) for each in kept)
+        state, deltas=0, surfaced=tuple(replace(each, hash=says.get(each.entry, each.hash)) for each in surfaced)
     )
 
 
 def _goal_again(state: Projection) -> Projection:
     """A goal whose entry is gone from the window has to be said again."""
     goals = [entry.text for entry in state.window.entries if isinstance(entry, GoalInjection)]
-    told = goals[-1] if goals else ""
+    said_goal = goals[-1] if goals else ""
     pending = state.goal
-    if pending is None and state.current_goal != told:
+    if pending is None and state.current_goal != said_goal:
         pending = state.current_goal
-    return replace(state, told_goal=told, goal=pending)
+    return replace(state, told_goal=said_goal, goal=pending)
 
 
 def _goal_set(state: Projection, event: GoalSet, envelope: Envelope, seq: int) -> Projection:
@@ -325,13 +325,13 @@ def _status(
 
 def _delegate_asked(state: Projection, event: DelegateAsked, envelope: Envelope, seq: int) -> Projection:
     """A question of one that somebody waits for stands in the result of the call."""
-    known = tuple(
+    delegates = tuple(
         replace(each, question=event.question) if each.delegate == event.delegate else each
         for each in state.running_delegates
     )
     cost = state.delegated_cost + (event.cost or 0)
-    state = replace(state, running_delegates=known, delegated_cost=cost, **spent(state, event.used, event.cost))
-    if any(each.awaited for each in known if each.delegate == event.delegate):
+    state = replace(state, running_delegates=delegates, delegated_cost=cost, **spent(state, event.used, event.cost))
+    if any(each.awaited for each in delegates if each.delegate == event.delegate):
         return state
     item = entries.Escalation(at=envelope.at, seq=seq, delegate=event.delegate, question=event.question)
     return _queued(state, item)
@@ -358,16 +358,16 @@ def _memory_evicted(state: Projection, event: MemoryEvicted, envelope: Envelope,
 def _memory_surfaced(state: Projection, event: MemorySurfaced, envelope: Envelope, seq: int) -> Projection:
     """What was told, and where. What stands in a block, or was told before the user spoke, is not forgotten for being
     asked about as well."""
-    known = {each.entry: each for each in state.surfaced}
+    surfaced = {each.entry: each for each in state.surfaced}
     for entry, said in zip(event.entries, event.hashes, strict=False):
-        before = known.get(entry)
+        before = surfaced.get(entry)
         place = before.place if before is not None and event.place == "recall" else event.place
-        known[entry] = SurfacedEntry(entry=entry, hash=said, place=place)
+        surfaced[entry] = SurfacedEntry(entry=entry, hash=said, place=place)
     pairs = tuple(zip(event.entries, event.hashes, strict=False))
     if event.place == "context":  # it says all it says anew: what stood in it and does not any more nobody knows
-        here = tuple(each for each in known.values() if each.place != "context" or each.entry in event.entries)
+        here = tuple(each for each in surfaced.values() if each.place != "context" or each.entry in event.entries)
         return replace(state, context=event.text, context_entries=pairs, surfaced=here)
-    state = replace(state, surfaced=tuple(known.values()))
+    state = replace(state, surfaced=tuple(surfaced.values()))
     if event.place == "stable":
         return replace(state, stable_entries=pairs)
     if event.place == "recall":

@@ -66,10 +66,10 @@ def _turn(turn: AssistantTurn, static: Static) -> tuple[Message, ...]:
     own = (turn.model, turn.dialect) == (static.model, static.dialect)
     content = turn.message.content if own else tuple(_plain(block) for block in turn.message.content if _open(block))
     content = _ending_with_words(tuple(block for block in content if not _blank(block, turn.dialect)))
-    said = Message("assistant", content or (Text(NO_TEXT),), turn.message.extra if own else ())
+    message = Message("assistant", content or (Text(NO_TEXT),), turn.message.extra if own else ())
     if own:
-        return (said, *_results(turn.results, frozenset()))
-    return (said, *_renamed(_results(turn.results, _sealed_calls(turn.message))))
+        return (message, *_results(turn.results, frozenset()))
+    return (message, *_renamed(_results(turn.results, _sealed_calls(turn.message))))
 
 
 def _open(block: Block) -> bool:
@@ -135,9 +135,9 @@ def _results(messages: tuple[Message, ...], gone: frozenset[str]) -> tuple[Messa
     """The answers to a turn's calls, without those to calls that are left out."""
     out = []
     for message in messages:
-        kept = tuple(_result(block) for block in message.content if _answers(block) not in gone)
-        if kept or message.extra or not message.content:
-            out.append(replace(message, content=kept))
+        content = tuple(_result(block) for block in message.content if _answers(block) not in gone)
+        if content or message.extra or not message.content:
+            out.append(replace(message, content=content))
     return tuple(out)
 
 

@@ -123,21 +123,21 @@ SPENT = ("calls", "input", "read", "written", "output")
 
 def spent(state: Projection, used: tuple[int, ...], cost: Decimal | None) -> dict[str, int]:
     """The counts of a state with what was used besides."""
-    known = {name: getattr(state, name) + count for name, count in zip(SPENT, used, strict=False)}
+    counts = {name: getattr(state, name) + count for name, count in zip(SPENT, used, strict=False)}
     unpriced = used[0] if used and cost is None else 0
-    return {**known, "unpriced": state.unpriced + unpriced}
+    return {**counts, "unpriced": state.unpriced + unpriced}
 
 
 def standing(state: Projection) -> dict[str, str]:
     """What the request says of entries, in its blocks, in what was told and in answers of tools: id to hash, the last
     one counts."""
-    told: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for entry in state.window.entries:
         if isinstance(entry, AssistantTurn):
-            told += entry.told
+            pairs += entry.told
         elif isinstance(entry, Context):
-            told += _told(entry.items)
-    return dict((*state.stable_entries, *state.context_entries, *told, *_told(state.queue)))
+            pairs += _told(entry.items)
+    return dict((*state.stable_entries, *state.context_entries, *pairs, *_told(state.queue)))
 
 
 def _told(items: tuple[TimelineItem, ...]) -> list[tuple[str, str]]:

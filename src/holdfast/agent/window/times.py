@@ -14,12 +14,12 @@ _FIRST, _LAST = timedelta(days=-719_000), timedelta(days=2_932_000)
 
 def zone(name: str) -> tzinfo:
     """The zone of this name, for whoever sets it: one that nobody knows is an error."""
-    found = zone_of(name)
-    if found is None:
+    known_zone = zone_of(name)
+    if known_zone is None:
         raise HoldfastError(
             f"agent.timezone is {name[:80]!r}, which is no time zone here; use UTC or a name such as Europe/Berlin"
         )
-    return found
+    return known_zone
 
 
 def zone_of(name: str) -> tzinfo | None:
