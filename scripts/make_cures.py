@@ -17,7 +17,7 @@ from holdfast import facts
 from holdfast.cli.tables import dollars
 from holdfast.core.cures import FAULTS, MANAGE, NAMES, REPAIR, VALUES
 from holdfast.records import BREAK_CAUSES
-from holdfast.report.pages.words import MEANINGS
+from holdfast.report.pages.explain import MEANINGS
 from scripts.cures.examples import EXAMPLES, WANTED, departures
 from scripts.cures.playing import Example, Found, Played, play
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.cli import COMMANDS
 from holdfast.cli.next_steps import has_store, logs, program, text
-from holdfast.report.logs.homes import places
+from holdfast.report.logs.discovery import places
 from holdfast.store import open_store
 
 CLIENTS = {"claude-code": "Claude Code", "codex": "Codex", "pi": "pi", "opencode": "opencode"}

@@ -116,13 +116,13 @@ import sys
 
 def test_nothing():
     ours = {name for name in sys.modules if name.partition(".")[0] == "holdfast"}
-    assert ours == {"holdfast", "holdfast.pytest_plugin"}
+    assert ours == {"holdfast", "holdfast.lazy_exports", "holdfast.pytest_plugin", "holdfast.version"}
     assert not {"msgspec", "uvicorn", "starlette", "aiohttp"} & sys.modules.keys()
 """
 
 
 def test_who_does_not_use_it_does_not_notice_it(inside: pytest.Pytester) -> None:
-    """One small file is imported and nothing is printed, in a session without any other plugin that would."""
+    """Small files are imported and nothing is printed, in a session without any other plugin that would."""
     inside.makepyfile(UNUSED)
     alone = [*ALONE, "-p", "no:xdist", "-p", "no:pytest_cov", "-p", "no:hypothesispytest", "-p", "no:anyio"]
     result = inside.runpytest_subprocess(*alone, "--strict-markers", "--strict-config")

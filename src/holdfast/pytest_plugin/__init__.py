@@ -61,7 +61,7 @@ def assert_prefix_stable(
     requests have to continue another (`at_least`), or nothing was proved. `redact` masks the texts that are shown.
     """
     __tracebackhide__ = True
-    from .assertion import assert_stable
+    from .check import assert_stable
 
     return assert_stable(
         requests,

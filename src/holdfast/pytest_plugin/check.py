@@ -1,8 +1,13 @@
-"""The check: every request against the one it goes on from, departures that were announced left aside."""
+"""`assert_prefix_stable` without pytest: what it is given, checked; what was found, raised.
+
+Every request is held against the one it continues, departures that were announced left aside.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Protocol
 
 from holdfast.core import Comparison, Divergence, Finding, allowed
 from holdfast.core.cures import case, cure_for
@@ -10,12 +15,13 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import nearest
 from holdfast.records import CAUSES, CHANGES, RESET_REASONS
 
-from .bodies import RecordedRequest
+from .bodies import RecordedRequest, recorded
 from .conversations import Continuation, Conversations
-from .findings import PrefixCheck, UnstableRequest
+from .failure_text import failure, nothing_compared
+from .findings import PrefixCheck, PrefixUnstable, UnstableRequest
 from .places import where
 from .request_reader import CheckedRequest, RequestReader
-from .worth import price_of
+from .worth import DEFAULT_RATE, price_of, rate_of
 
 Lane = str | Sequence[Hashable] | Callable[[RecordedRequest], Hashable] | None
 
@@ -169,3 +175,48 @@ def _unmarked(asked: CheckedRequest) -> bool:
     """Whether a request that could be cached asks for nothing to be, at a provider that has to be asked."""
     facts, prompt = asked.facts, asked.prompt
     return facts.caching == "explicit" and not prompt.marks and not prompt.hidden and prompt.tokens >= facts.floor
+
+
+class SessionOptions(Protocol):
+    """What the user says for all checks of a session."""
+
+    rate: str | None
+    model: str | None
+    redact: bool
+
+    def add(self, counts: Mapping[str, int]) -> None: ...
+
+
+def assert_stable(
+    requests: Iterable[object],
+    wishes: SessionOptions | None,
+    *,
+    model: str | None,
+    dialect: str | None,
+    rate: str | float | Decimal | None,
+    require_markers: bool,
+    at_least: int,
+    redact: bool | None,
+    **options: Any,
+) -> PrefixCheck:
+    """Fail unless the requests' prefixes are stable."""
+    __tracebackhide__ = True
+    told = rate_of(rate if rate is not None else (wishes.rate if wishes is not None else None) or DEFAULT_RATE)
+    if model is None and wishes is not None:
+        model = wishes.model
+    if redact is None:
+        redact = wishes is not None and wishes.redact
+    given = recorded(requests, dialect=dialect)
+    refused = [one.error or f"status {one.status}" for one in given if one.refused]
+    checked = check(given, model=model, redact=redact, **options)
+    message = ""
+    if checked.unstable or (require_markers and checked.unmarked):
+        message = failure(checked, told, missing_markers=require_markers)
+    elif checked.compared < at_least:
+        message = nothing_compared(checked, refused, at_least)
+    if wishes is not None:
+        counts = {"failed": bool(message), "unmarked": bool(checked.unmarked)}
+        wishes.add({"checks": 1, "requests": checked.requests, **counts})
+    if message:
+        raise PrefixUnstable(message, checked)
+    return checked

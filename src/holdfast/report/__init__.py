@@ -12,12 +12,15 @@ from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .bills import bill as bill
-    from .break_reports import breaks as breaks
-    from .calls import call as call
-    from .effectiveness import cache_effectiveness as cache_effectiveness
     from .id_lookup import UnknownIdError as UnknownIdError
     from .id_lookup import find as find
     from .id_lookup import find_tenant as find_tenant
+    from .queries import breaks as breaks
+    from .queries import cache_effectiveness as cache_effectiveness
+    from .queries import call as call
+    from .queries import session as session
+    from .queries import sessions as sessions
+    from .queries import spent as spent
     from .repair_estimates import repair_savings as repair_savings
     from .repair_estimates import sentence as sentence
     from .repair_estimates import worth_saying as worth_saying
@@ -42,9 +45,6 @@ if TYPE_CHECKING:
     from .results import SkillUsages as SkillUsages
     from .results import Sums as Sums
     from .results import TimeWindow as TimeWindow
-    from .session_reports import session as session
-    from .session_reports import sessions as sessions
-    from .session_reports import spent as spent
     from .skill_usage import skills as skills
     from .tally import window as window
     from .tips import TipAdvice as TipAdvice
@@ -55,17 +55,14 @@ else:
         __name__,
         {
             ".bills": "bill",
-            ".break_reports": "breaks",
-            ".calls": "call",
-            ".effectiveness": "cache_effectiveness",
             ".id_lookup": "UnknownIdError find find_tenant",
+            ".queries": "breaks cache_effectiveness call session sessions spent",
             ".repair_estimates": "repair_savings sentence worth_saying",
             ".results": (
                 "Bill BreakReport BreakReports CallEvent CallReport Effectiveness Effectivenesses "
                 "LaneReport Marker PlanReport PredictedUsage RepairReport RepairSavings SessionReport "
                 "SessionReports SessionSummary SessionSums SkillUsage SkillUsages Sums TimeWindow"
             ),
-            ".session_reports": "session sessions spent",
             ".skill_usage": "skills",
             ".tally": "window",
             ".tips": "TipAdvice applicable",

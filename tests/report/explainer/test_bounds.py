@@ -7,9 +7,9 @@ from decimal import Decimal
 import pytest
 
 from holdfast.report.explainer import prices as pricing
+from holdfast.report.explainer.advice import SENTENCES
 from holdfast.report.explainer.bodies import SESSIONS, BodyMemory
-from holdfast.report.explainer.break_sums import CureTally
-from holdfast.report.explainer.sentences import SENTENCES
+from holdfast.report.explainer.sessions import CureTally
 
 OPUS = "anthropic:claude-opus-4-6"
 DAY = 86_400.0

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast.report.explainer.break_sums import CureTally
-from holdfast.report.explainer.sentences import happened, kind, others, with_others
+from holdfast.report.explainer.advice import happened, kind, others, with_others
+from holdfast.report.explainer.sessions import CureTally
 
 LIST = "The list of skills changed at system[0]"
 SKILL = LIST + " ({}) and everything behind it was lost: keep the list."

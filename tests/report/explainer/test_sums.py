@@ -15,8 +15,8 @@ from holdfast import facts
 from holdfast.core.breaks import cost_of
 from holdfast.records import Usage
 from holdfast.report.explainer import Explainer, RequestWindow
-from holdfast.report.explainer.break_sums import MOST_BREAKS
 from holdfast.report.explainer.results import ExplainReport, Money
+from holdfast.report.explainer.sessions import MOST_BREAKS
 from holdfast.report.logs.records import BrokenSource, LoggedBreak, LoggedRequest
 from tests.report.explainer.logs import DAY, OPUS, billed, breaks, explained, lines, told
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.report.logs import claude_transcript
+from holdfast.report.logs import claude_code
 from holdfast.report.logs.dedup import RecentHashes
 from holdfast.report.logs.records import LoggedRequest
 from tests.report.logs.claude_logs import START, Talk, all_given, given, reads, used
@@ -191,7 +191,7 @@ def test_a_request_that_waits_long_is_given_before_the_others_pile_up(tmp_path: 
     talk.asks(START + 300)
     talk.answers(START + 301, used(read=2))
     lines = iter(talk.lines)
-    transcript = claude_transcript.Transcript(tmp_path / "s1.jsonl", RecentHashes())
+    transcript = claude_code.Transcript(tmp_path / "s1.jsonl", RecentHashes())
     most = 0
     found: list[LoggedRequest] = []
     for number, line in enumerate(lines):
@@ -199,7 +199,7 @@ def test_a_request_that_waits_long_is_given_before_the_others_pile_up(tmp_path: 
         found += transcript.ready()
         most = max(most, len(transcript._waiting))
     found += transcript.rest()
-    assert most <= claude_transcript.WAITING
+    assert most <= claude_code.WAITING
     assert reads(found) == [1, *range(100, 300), 2]
 
 

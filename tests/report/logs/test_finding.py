@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.report.logs.discovery import EMPTY, FORMATS, UNREADABLE, LogReader, home_sources, records, sniff, sources
+from holdfast.report.logs.discovery import (
+    EMPTY,
+    FORMATS,
+    UNREADABLE,
+    LogReader,
+    home_sources,
+    places,
+    records,
+    sniff,
+    sources,
+)
 from holdfast.report.logs.formats import MODULES, needed
-from holdfast.report.logs.homes import places
 from holdfast.report.logs.records import BrokenSource, LoggedRequest, Source
 from tests.report.logs.claude_logs import START, Talk, used
 

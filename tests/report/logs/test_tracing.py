@@ -14,8 +14,7 @@ from holdfast.records import Request, Usage, usage
 from holdfast.report.logs.discovery import LogReader, sources
 from holdfast.report.logs.growth import MOST, Growth
 from holdfast.report.logs.records import BrokenSource, LoggedRequest, Record, Source
-from holdfast.report.logs.selection import SecondReading, SessionChooser
-from holdfast.report.logs.trace_builder import TURN, TraceBuilder
+from holdfast.report.logs.selection import TURN, SecondReading, SessionChooser, TraceBuilder
 from holdfast.store import Call, open_store
 from holdfast.wire import DIALECTS
 from tests.lab.recordings import needs_recordings, own, recorded

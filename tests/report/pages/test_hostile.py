@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from holdfast.lab.page import replay_page
 from holdfast.lab.results import Replayed
 from holdfast.report.explainer.results import BrokenLine, ExplainReport, FileRead, TokenSums
-from holdfast.report.pages import explain_page, sessions
+from holdfast.report.pages import explain as page_module
+from holdfast.report.pages import explain_page
 from tests.report.pages.reading import Element, read
 from tests.report.pages.reports import MODELS, break_found, explained, replayed, session_found
 
@@ -94,7 +95,7 @@ def test_a_long_name_shows_its_beginning_and_its_end() -> None:
     name = read(explain_page(report)).one("tbody").one("bdi").text
     assert name.startswith("begins")
     assert name.endswith("ends")
-    assert len(name) == sessions.NAME
+    assert len(name) == page_module.NAME
 
 
 def test_five_thousand_sessions_fit_and_it_is_said_how_many_are_left_out() -> None:
@@ -102,9 +103,9 @@ def test_five_thousand_sessions_fit_and_it_is_said_how_many_are_left_out() -> No
     page = explain_page(report)
     assert len(page.encode()) < LIMIT
     root = read(page)
-    assert len(root.one("tbody").all("tr")) == sessions.MOST_ROWS
+    assert len(root.one("tbody").all("tr")) == page_module.MOST_ROWS
     assert "Not in this table, but in all sums: 4,500 more sessions, which lost and cost less." in root.text
-    assert len(root.all("details")) == sessions.MOST_SESSIONS
+    assert len(root.all("details")) == page_module.MOST_SESSIONS
     assert "Not told here: 4,960 more sessions with breaks, which lost less; --format json has them." in root.text
     assert "5,000 sessions" in root.one("h1").text
 
@@ -116,7 +117,7 @@ def test_a_thousand_breaks_in_one_session_fit_and_the_dearest_are_told() -> None
     assert len(page.encode()) < LIMIT
     root = read(page)
     told = [int(each.one("div", "request").text.replace(",", "")) for each in root.one("ol", "breaks").all("li")]
-    assert told == list(range(1_001 - sessions.MOST_BREAKS, 1_001))
+    assert told == list(range(1_001 - page_module.MOST_BREAKS, 1_001))
     assert "Not told here: 1,184 more of this session, which cost less." in root.one("details").text
     assert len(root.one("details").all("circle")) == 100
     assert root.one("tbody").children[0].children[7].text == "750+"
@@ -138,8 +139,8 @@ def test_many_large_sessions_with_long_texts_stay_within_the_limit() -> None:
     size = len(page.encode())
     assert size < 2 * LIMIT
     root = read(page)
-    assert len(root.one("ol", "breaks").all("li")) == sessions.MOST_BREAKS
-    assert len(root.all("details")) == sessions.MOST_TOLD // sessions.MOST_BREAKS
+    assert len(root.one("ol", "breaks").all("li")) == page_module.MOST_BREAKS
+    assert len(root.all("details")) == page_module.MOST_TOLD // page_module.MOST_BREAKS
     assert "Not told here: 40 more sessions with breaks, which lost less" in root.text
 
 

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from .accounts import credentials_of as credentials_of
+    from .accounts import is_login as is_login
     from .chains import ChainReader as ChainReader
     from .clients import AGENTS as AGENTS
+    from .clients import HEADER as HEADER
+    from .clients import SDKS as SDKS
     from .clients import client_of as client_of
     from .continuation import CHECKED as CHECKED
     from .continuation import LOGGED as LOGGED
@@ -20,16 +24,12 @@ if TYPE_CHECKING:
     from .continuation import choose as choose
     from .continuation import is_reopened as is_reopened
     from .continuation import repeated as repeated
-    from .credentials import credentials_of as credentials_of
-    from .credentials import is_login as is_login
     from .identities import LOCAL as LOCAL
     from .identities import Identities as Identities
     from .identities import RequestSource as RequestSource
     from .lane_index import Care as Care
-    from .marks import HEADER as HEADER
-    from .marks import SDKS as SDKS
-    from .names_and_ids import Headers as Headers
-    from .names_and_ids import Identity as Identity
+    from .session_names import Headers as Headers
+    from .session_names import Identity as Identity
     from .session_names import SessionName as SessionName
     from .session_names import named as named
     from .session_names import previous_response as previous_response
@@ -38,15 +38,13 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
+            ".accounts": "credentials_of is_login",
             ".chains": "ChainReader",
-            ".clients": "AGENTS client_of",
+            ".clients": "AGENTS HEADER SDKS client_of",
             ".continuation": "CHECKED Evidence History LOGGED Relation choose is_reopened repeated",
-            ".credentials": "credentials_of is_login",
             ".identities": "Identities LOCAL RequestSource",
             ".lane_index": "Care",
-            ".marks": "HEADER SDKS",
-            ".names_and_ids": "Headers Identity",
-            ".session_names": "SessionName named previous_response",
+            ".session_names": "Headers Identity SessionName named previous_response",
             ".side_requests": "is_side",
         },
     )

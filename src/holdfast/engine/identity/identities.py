@@ -20,14 +20,11 @@ from holdfast.wire import Body, Reading
 
 from ..lane import Lane
 from . import lane_store
-from .accounts import Accounts, client_id, organisation_of
+from .accounts import Accounts, client_id, credentials_of, is_login, organisation_of
 from .chains import SIZE, Chain, ChainReader
-from .clients import client_of
-from .credentials import credentials_of, is_login
+from .clients import client_of, shown_client
 from .lane_index import Care, LaneIndex, LaneMatch, LaneQuery, LaneRecord
-from .marks import shown_client
-from .names_and_ids import Headers, Identity, keyed, lane_id, safe_name
-from .session_names import SessionName, named, previous_response
+from .session_names import Headers, Identity, SessionName, keyed, lane_id, named, previous_response, safe_name
 from .side_requests import is_side
 
 LOCAL = "local"

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from .advice import CATALOGUE as CATALOGUE
+    from .advice import by_setting as by_setting
+    from .advice import others as others
+    from .advice import with_others as with_others
     from .explainer import Explainer as Explainer
     from .heads import LOOKS as LOOKS
     from .log_files import explain as explain
@@ -16,7 +20,6 @@ if TYPE_CHECKING:
     from .log_files import list_logs as list_logs
     from .log_files import unreadable as unreadable
     from .prices import DATED as DATED
-    from .report import with_head as with_head
     from .results import BreakFinding as BreakFinding
     from .results import CureSum as CureSum
     from .results import ExplainReport as ExplainReport
@@ -26,22 +29,19 @@ if TYPE_CHECKING:
     from .results import OtherTtl as OtherTtl
     from .results import SessionFindings as SessionFindings
     from .results import utf8 as utf8
-    from .sentences import CATALOGUE as CATALOGUE
-    from .sentences import by_setting as by_setting
-    from .sentences import others as others
-    from .sentences import with_others as with_others
-    from .session_dedup import RequestWindow as RequestWindow
+    from .sessions import RequestWindow as RequestWindow
+    from .totals import with_head as with_head
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
+            ".advice": "CATALOGUE by_setting others with_others",
             ".explainer": "Explainer",
             ".heads": "LOOKS",
             ".log_files": "explain file_read list_logs unreadable",
             ".prices": "DATED",
-            ".report": "with_head",
             ".results": "BreakFinding CureSum ExplainReport FileRead HeadSum Money OtherTtl SessionFindings utf8",
-            ".sentences": "CATALOGUE by_setting others with_others",
-            ".session_dedup": "RequestWindow",
+            ".sessions": "RequestWindow",
+            ".totals": "with_head",
         },
     )

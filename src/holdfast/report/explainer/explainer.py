@@ -21,20 +21,16 @@ from holdfast.records import Usage
 from ..logs.records import BrokenSource, LoggedRequest, Record
 from ..logs.traces import Kind, kind_of_shape
 from ..tips import applicable
-from . import advice, report
-from .bodies import BodyMemory, ComparedBody, facts_of
-from .break_details import shown
-from .causes import cause_of
+from . import advice
+from .bodies import BodyMemory, ComparedBody, facts_of, shown
 from .heads import Heads
-from .lanes import LaneUsage
-from .lifetimes import reads
-from .no_markers import is_unmarked
-from .prices import DatedPrices, TokenBill
+from .lanes import LaneUsage, cause_of, reads
+from .prices import DatedPrices, TokenBill, is_unmarked
 from .repairs import RepairCandidate, RepairEstimates
 from .results import BreakFinding, BrokenLine, Evidence, ExplainReport, FileRead, utf8
-from .session_dedup import RequestWindow, SessionIndex
-from .sessions import SessionTally
+from .sessions import RequestWindow, SessionIndex, SessionTally
 from .signs import Signs
+from .totals import explained
 
 NAMED = 20
 """Broken lines that are named; the others are counted."""
@@ -75,7 +71,7 @@ class Explainer:
         self.broken = 0
 
     def add(self, record: Record, origin: str = "", file: str = "") -> None:
-        """One more record, of a kind of log (`origin`) and of a file of it: see `whose.py`."""
+        """One more record, of a kind of log (`origin`) and of a file of it: see ``sessions.py``."""
         if isinstance(record, BrokenSource):
             self.broken += 1
             if len(self._broken) < NAMED:
@@ -93,7 +89,7 @@ class Explainer:
         for session in sessions:
             session.end()
         sessions = [session for session in sessions if session.requests]
-        return report.explained(
+        return explained(
             sessions,
             repairs=self._repairs.result(self._settings.cache.repair),
             tips=applicable(self._signs.evidence(sessions), self._settings),

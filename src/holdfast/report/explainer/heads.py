@@ -21,10 +21,10 @@ from holdfast.facts import Rates
 from holdfast.records import HEAD_CHANGES, Usage, common_head
 
 from ..logs.records import LoggedRequest
+from .advice import happened
 from .bodies import BodyMemory, ComparedBody, LaneName
 from .lanes import LaneUsage
 from .results import HeadFinding, utf8
-from .sentences import happened
 from .sessions import SessionTally
 
 AGENTS = 256

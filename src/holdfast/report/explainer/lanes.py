@@ -3,23 +3,31 @@
 A read fell short if it is smaller than what the request before had covered (read and written). Providers that report
 their writes are taken at their word, to the token. The others show only reads, in steps and without a promise: there a
 read has to fall below the read before by more than a step.
+
+`cause_of` says why, from billed usage alone, in this order: a request in flight, a lifetime that had passed, a request
+without markers or below the floor, then by how much was still read: down to the shared head (messages), below it (tools
+or system text), nothing (unknown).
+
+`reads` and `other_ttl` say what the same requests would have cost if everything had been written for five minutes, or
+for an hour: from the gap before each request and the billed tokens, without the bytes. After a request as much is
+covered as was billed, whatever the lifetime. Within lifetime X of the request before, the next one reads what that had
+covered; beyond it only what other sessions keep alive, which is what the lane read at its start, or at its last expiry.
+A break that is no expiry stays as it was. What is covered and not read is written, at the price of X.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from decimal import Decimal
 
 from msgspec.structs import replace
 
-from holdfast.facts import ModelFacts
-from holdfast.records import UNSPLIT, Usage
+from holdfast.facts import ModelFacts, Rates
+from holdfast.records import UNSPLIT, BreakCause, Usage, expiry
 
-from .results import BreakFinding
+from .prices import EXACT, LONG, SHORT, ZERO, TokenBill, total
+from .results import BreakFinding, OtherTtl
 
-if TYPE_CHECKING:
-    from .prices import TokenBill
-
-SHORT, LONG = "5m", "1h"
 _STEP = 128  # tokens: the coarsest known steps, where nobody has told us a provider's own
 _NOISE = 16  # tokens: local engines find a few in any prompt
 
@@ -195,3 +203,79 @@ def _slack(model: ModelFacts) -> int:
     if model.caching == "none" or not model.known:
         return _STEP
     return max(model.granularity, model.limits.block_tokens_cpu or 0, _NOISE)
+
+
+def cause_of(lane: LaneUsage, usage: Usage, at: float | None, expired: float | None) -> BreakCause:
+    """The cause of a fall; `lane` is as it was before the request."""
+    if lane.raced(usage, at):
+        return "parallel_race"
+    if expired is not None:
+        return expiry(expired)
+    if not usage.read and not usage.writes and lane.tail is not None and lane.model.caching == "explicit":
+        # A marker above the floor reads or writes (A6, A9), and this log tells of writes: there was none above it.
+        return "below_minimum" if usage.prompt < lane.model.floor else "lookback_exceeded"
+    if not usage.read:
+        return "unknown"
+    if lane.head is None or usage.read >= lane.head - lane.slack:
+        return "messages_rewritten"
+    return "system_prompt_changed"
+
+
+def lost_by_provider(before: LaneUsage, usage: Usage, found_expected: int) -> bool:
+    """Whether a request proves that what the one before it could not read was still there: it reads more than that one
+    left behind, and all that had been expected."""
+    return before.exact and usage.read > before.covered and usage.read >= found_expected
+
+
+_add, _fma, _times = EXACT.add, EXACT.fma, EXACT.multiply
+
+
+def reads(lane: LaneUsage, usage: Usage, gap: float | None, *, lost: int, expired: bool) -> tuple[int, int]:
+    """What a request would have read under either lifetime; `lane` is as it was before it."""
+    read = usage.read
+    kept = read if expired else min(read, lane.others)
+    could = min(lane.covered, read + usage.written) if lost and expired else read
+    if gap is None:
+        return could, could
+    return could if gap <= (lane.short or 0) else kept, could if gap <= (lane.long or 0) else kept
+
+
+def other_ttl(bills: Iterable[TokenBill]) -> OtherTtl | None:
+    """What the bills of models that sell both lifetimes would have come to."""
+    return together([_other_ttl(bill, bill.rates) for bill in bills if bill.sells and bill.rates is not None])
+
+
+def _other_ttl(bill: TokenBill, rates: Rates) -> OtherTtl:
+    covered, output = bill.covered, _times(bill.output, rates.output)
+    fixed = _fma(bill.input, rates.input, output)
+
+    def cost(read: int, ttl: str) -> Decimal:
+        return _fma(covered - read, rates.write(ttl), _fma(read, rates.read, fixed))
+
+    return OtherTtl(
+        as_billed=total(bill.money()),
+        all_5m=cost(bill.short_read, SHORT),
+        all_1h=cost(bill.long_read, LONG),
+        no_cache=_fma(bill.input + covered, rates.input, output),
+        requests=bill.requests,
+    )
+
+
+def _sum(parts: Iterable[Decimal]) -> Decimal:
+    whole = ZERO
+    for part in parts:
+        whole = _add(whole, part)
+    return whole
+
+
+def together(parts: list[OtherTtl | None]) -> OtherTtl | None:
+    known = [part for part in parts if part is not None]
+    if len(known) <= 1:
+        return known[0] if known else None
+    return OtherTtl(
+        as_billed=_sum(part.as_billed for part in known),
+        all_5m=_sum(part.all_5m for part in known),
+        all_1h=_sum(part.all_1h for part in known),
+        no_cache=_sum(part.no_cache for part in known),
+        requests=sum(part.requests for part in known),
+    )

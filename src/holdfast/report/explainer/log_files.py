@@ -14,7 +14,7 @@ from holdfast.facts import SERVICES, default, using
 from ..logs import KNOWN, BrokenSource, LoggedRequest, LogReader, Source, home_sources, in_words, sources
 from .explainer import Explainer
 from .results import ExplainReport, FileRead, utf8
-from .session_dedup import RequestWindow
+from .sessions import RequestWindow
 
 _LOGS = "logs or directories of them, such as explain('requests.jsonl'), or LoggedRequest records of your own"
 

@@ -1,4 +1,6 @@
-"""What a request cost and where the money went, in exact decimals, at the prices of its day."""
+"""What a request cost and where the money went, in exact decimals, at the prices of its day; what markers would
+have saved where there were none.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ from datetime import UTC, datetime
 from decimal import Context, Decimal
 
 from holdfast.core import cost_of
-from holdfast.facts import SERVICES, Rates, Tiers, tiers
+from holdfast.facts import SERVICES, ModelFacts, Rates, Tiers, tiers
 from holdfast.records import UNSPLIT, Usage
 
 from ..logs.usage import AUTO
-from .lanes import LONG, SHORT
 from .results import Money
 
+SHORT, LONG = "5m", "1h"
 EXACT = Context(prec=60)
 ZERO = Decimal(0)
 DATED = 1_262_304_000.0
@@ -191,3 +193,39 @@ def moneys(parts: Iterable[Money]) -> Money:
             output=_add(whole.output, part.output),
         )
     return whole or Money()
+
+
+def is_unmarked(usage: Usage, model: ModelFacts, body: bytes | None) -> bool:
+    """Whether a request neither read nor wrote although it was long enough (A6, A9), and its body, if it is known, has
+    no marker either."""
+    if model.caching != "explicit" or usage.input < model.floor or usage.read or usage.writes:
+        return False
+    return body is None or (model.marker or "").encode() not in body
+
+
+class UnmarkedRequests:
+    """The requests of a lane without markers."""
+
+    __slots__ = ("prompt", "requests", "saves")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.prompt = 0
+        self.saves: Decimal = ZERO
+
+    def add(self, usage: Usage, model: ModelFacts, rates: Rates, gap: float | None, shared: float | None) -> None:
+        """One more. `shared` is the part of the prompt that is the same as before, where the bytes tell."""
+        alive = gap is None or gap <= (model.ttl_seconds(SHORT) or 0)
+        before = self.prompt if shared is None else min(self.prompt, round(usage.prompt * shared))
+        read = min(before, usage.prompt) if alive else 0
+        cheaper = EXACT.multiply(read, EXACT.subtract(rates.input, rates.read))
+        dearer = EXACT.multiply(usage.prompt - read, EXACT.subtract(rates.write(SHORT), rates.input))
+        self.saves = EXACT.add(self.saves, EXACT.subtract(cheaper, dearer))
+        self.requests += 1
+        self.prompt = usage.prompt
+
+    def plus(self, other: UnmarkedRequests) -> UnmarkedRequests:
+        """Those of two lanes."""
+        self.requests += other.requests
+        self.saves = EXACT.add(self.saves, other.saves)
+        return self

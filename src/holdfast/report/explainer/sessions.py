@@ -1,24 +1,134 @@
-"""A session while its log is read: counts, money, the lanes used last and the dearest of its breaks.
+"""Sessions while their logs are read: counts, money, the lanes used last and the dearest of their breaks; in which of
+them a record is counted, or in none, because another log had it already.
 
 A log may have very many sessions, so one has room for what most never have only once it is there.
+
+Clients name their sessions with ids that no other has, and their readers give a copied request once. In other logs a
+name may be anybody's, and files are copied and cut into pieces. There a request that another file had is not counted
+again; a session goes on in another file if that is later on the same clock, and a lane of it is compared across the
+files only if it reads all that it had covered. Otherwise it is another session of that name.
 """
 
 from __future__ import annotations
 
+import heapq
 from decimal import Decimal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.facts import Rates
 from holdfast.records import Usage
 
+from ..logs.dedup import RecentHashes
+from ..logs.records import LoggedRequest
 from . import advice
-from .break_sums import NOTHING, SessionBreaks
-from .causes import lost_by_provider
-from .lanes import LaneUsage
-from .no_markers import UnmarkedRequests
-from .prices import TokenBill, moneys
-from .results import BreakFinding, HeadFinding, Money, TokenSums
+from .advice import SENTENCES, kind, others
+from .lanes import LaneUsage, lost_by_provider
+from .prices import ZERO, LostTokens, TokenBill, UnmarkedRequests, moneys, plus
+from .results import BreakFinding, CureSum, HeadFinding, Money, TokenSums
+
+MOST_BREAKS = 1_000
+"""Breaks that are kept of one session: the dearest; the others are counted."""
+
+Why = tuple[str | None, str | None]
+"""Cause and reset, of which one is None."""
+
+
+class BreakTally:
+    """Breaks of one kind."""
+
+    __slots__ = ("breaks", "cost", "tokens")
+
+    def __init__(self) -> None:
+        self.breaks = self.tokens = 0
+        self.cost: Decimal | None = None
+
+    def add(self, breaks: int, tokens: int, cost: Decimal | None) -> None:
+        self.breaks += breaks
+        self.tokens += tokens
+        self.cost = plus(self.cost, cost)
+
+
+class CureTally(BreakTally):
+    """Breaks that one cure is for, and how it reads for the dearest of them. `told` are the dearest sentences that name
+    different things, with what each cost."""
+
+    __slots__ = ("advice", "dearest", "requests", "setting", "told")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests = 0
+        self.advice = ""
+        self.setting: str | None = None
+        self.dearest = Decimal(-1)
+        self.told: dict[str, tuple[Decimal, str]] = {}
+
+    def read_as(self, advice: str, setting: str | None, cost: Decimal) -> None:
+        if cost > self.dearest:
+            self.advice, self.setting, self.dearest = advice, setting, cost
+        self._tell(advice, cost)
+
+    def read_like(self, other: CureTally) -> None:
+        """The same cure of another session."""
+        self.read_as(other.advice, other.setting, other.dearest)
+        for cost, sentence in other.told.values():
+            self._tell(sentence, cost)
+
+    def _tell(self, advice: str, cost: Decimal) -> None:
+        what = kind(advice)
+        known = self.told.get(what)
+        if known is None or cost > known[0]:
+            self.told[what] = cost, advice
+        if len(self.told) > SENTENCES:
+            del self.told[min(self.told, key=lambda each: self.told[each][0])]
+
+    def result(self, name: str) -> CureSum:
+        return CureSum(
+            cure=name,
+            advice=self.advice,
+            also=others(self.advice, (advice for _, advice in sorted(self.told.values(), reverse=True))),
+            setting=self.setting,
+            breaks=self.breaks,
+            saves_usd=self.cost,
+            requests=self.requests,
+        )
+
+
+class SessionBreaks:
+    """What broke in a session."""
+
+    __slots__ = ("causes", "cures", "kept", "left_out", "lost")
+
+    def __init__(self) -> None:
+        self.lost = LostTokens()
+        self.causes: dict[Why, BreakTally] = {}
+        self.cures: dict[str, CureTally] = {}
+        self.kept: list[tuple[Decimal, int, int, BreakFinding]] = []
+        self.left_out = 0
+
+    def add(self, found: BreakFinding) -> None:
+        why = (found.cause, found.reset)
+        self.causes.setdefault(why, BreakTally()).add(1, found.tokens_lost, found.cost_usd)
+        if found.reset is None and found.cure is not None:
+            cured = self.cures.setdefault(found.cure, CureTally())
+            cured.add(1, found.tokens_lost, found.cost_usd)
+            cured.read_as(found.advice or "", found.setting, found.cost_usd or ZERO)
+        entry = (found.cost_usd or ZERO, found.tokens_lost, -found.request, found)
+        if len(self.kept) < MOST_BREAKS:
+            heapq.heappush(self.kept, entry)
+        else:
+            heapq.heappushpop(self.kept, entry)
+            self.left_out += 1
+
+    def listed(self) -> list[BreakFinding]:
+        """Those that were kept, in their order."""
+        return sorted((entry[3] for entry in self.kept), key=lambda found: found.request)
+
+
+NOTHING = SessionBreaks()
+"""Of a session in which nothing broke; never added to."""
+
 
 MOST_LANES = 1_024
 """Lanes that are remembered of one session: those used last. One that goes on after more others begins anew."""
@@ -184,3 +294,79 @@ class SessionTally:
             lane.held = [*(lane.held or ()), found]
             return
         self.broke(found)
+
+
+BY_ID = frozenset({"claude-code", "codex", "pi", "opencode", "store"})
+"""Kinds of logs whose sessions have ids of their own."""
+
+
+class RequestWindow(Struct, frozen=True):
+    """Which requests are counted. Those outside are still what others are compared with, and have their numbers."""
+
+    since: float | None = None
+    until: float | None = None
+    session: str | None = None
+
+    def holds(self, at: float | None) -> bool:
+        if self.since is None and self.until is None:
+            return True
+        return at is not None and at >= (self.since or at) and (self.until is None or at < self.until)
+
+
+class SessionIndex:
+    """The sessions found so far, in the order in which their logs begin."""
+
+    def __init__(self, wanted: str | None) -> None:
+        self._wanted = wanted
+        self._known: dict[str, SessionTally] = {}  # of those with one name, the last
+        self._given = RecentHashes()
+        self._earlier: list[SessionTally] = []
+        self.repeated: set[str] = set()
+        """Sessions that were left out because logs of another kind had them already."""
+        self.copied = 0
+        """Requests that were left out because another file of the same kind had them."""
+
+    def all(self) -> list[SessionTally]:
+        return sorted([*self._earlier, *self._known.values()], key=lambda session: session.number)
+
+    def of(self, record: LoggedRequest, origin: str, file: str) -> SessionTally | None:
+        """The session a record is counted in."""
+        name = record.session
+        if self._wanted is not None and not name.startswith(self._wanted):
+            return None
+        session = self._known.get(name)
+        if session is None:
+            session = self._begin(record, origin, file)
+        elif session.origin != origin:
+            self.repeated.add(name)
+            return None
+        if origin in BY_ID or not file:
+            return session
+        key = _key(record)
+        if not self._given.first_time(*key) and session.file != file:
+            self.copied += 1
+            if hash(key) == session.latest:
+                session.goes_on(file)
+            return None
+        if session.file != file:
+            if session.later(record.at):
+                session.file = file
+            else:
+                earlier, session = session, self._begin(record, origin, file)
+                self._earlier.append(earlier)
+        session.latest = hash(key)
+        return session
+
+    def _begin(self, record: LoggedRequest, origin: str, file: str) -> SessionTally:
+        source = record.source.rpartition(":")[0] or record.source  # without the line
+        name, number = record.session, len(self._earlier) + len(self._known)
+        key = f"{name}\0{number}" if name in self._known else name
+        session = SessionTally(name, record.client, source, origin, file, key=key, number=number)
+        self._known[name] = session
+        return session
+
+
+def _key(record: LoggedRequest) -> tuple[object, ...]:
+    """By what a request is known again: its time and what was billed; its bytes where either is missing."""
+    bytes_ = record.body if record.at is None or record.usage is None else None
+    return record.session, record.agent, record.model, record.at, record.usage, bytes_

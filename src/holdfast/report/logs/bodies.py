@@ -32,8 +32,8 @@ from holdfast.engine.identity import AGENTS as KNOWN_CLIENTS
 from holdfast.engine.identity import SessionName, client_of, is_side, named, previous_response
 from holdfast.wire import DIALECTS, Body, Unreadable
 
+from .documents import first_objects
 from .forms import LoggedBody, dialect, find, is_aside, kind
-from .head_objects import first_objects
 from .lines import lines
 from .members import (
     AGENT,

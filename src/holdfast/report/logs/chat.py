@@ -22,10 +22,8 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Usage, encode_string
 
 from . import bodies
-from .conversations import DialogueDefaults
-from .documents import first_item, outline, values, whole
+from .documents import first_item, first_objects, outline, values, whole
 from .forms import conversation_form, is_answer, is_body, kind
-from .head_objects import first_objects
 from .lines import beginning, lines
 from .members import (
     AT,
@@ -46,7 +44,7 @@ from .members import (
     text_of,
 )
 from .records import Advance, BrokenSource, LoggedRequest, Record
-from .trace_files import TOOLS
+from .trace_files import TOOLS, DialogueDefaults
 from .usage import answer_of
 
 _LISTS = ("data", "conversations", "dialogues", "sessions", "chats")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from msgspec import Raw
 
@@ -17,8 +18,8 @@ from holdfast.records import decode_string
 from holdfast.wire import scan
 
 from .compression import FAILURES, unpacked
-from .lines import LONGEST, reason
-from .members import Members
+from .lines import LONGEST, START, lines, reason
+from .members import Members, read_line
 from .records import Advance, BrokenSource
 
 _BLOCK = 2**20
@@ -154,3 +155,36 @@ def first_item(start: bytes | Raw | None) -> bytes:
     """The first item of the list that a text begins with, as far as it goes."""
     text = b"" if start is None else bytes(start).removeprefix(_BOM).lstrip(_SPACE)
     return text[1:].lstrip(_SPACE) if text[:1] == b"[" else b""
+
+
+_MOST = 20
+_ENOUGH = 2**20  # bytes, where a line is longer than what is known already
+_AROUND = b"\xef\xbb\xbf \t\r\n"
+
+
+def first_objects(path: Path, start: bytes) -> Iterator[Members]:
+    """The objects that stand in the first lines, each on a line of its own; none where the file is one document."""
+    *known, rest = start.split(b"\n")
+    first = next((stripped for line in (*known, rest) if (stripped := line.strip(_AROUND))), b"")
+    if first[:1] == b"[" or first == b"{":  # a list, or an object on many lines
+        return
+    if len(start) < START:
+        known.append(rest)
+    elif not known and first[:1] == b"{":
+        known += _first_lines(path)
+    for line in known[:_MOST]:
+        members = read_line(line) if line.strip() else ""
+        if not isinstance(members, str):
+            yield members
+
+
+def _first_lines(path: Path) -> list[bytes]:
+    found, size = [], 0
+    with closing(cast(Generator[tuple[str, bytes] | BrokenSource], lines(path, lambda _: None))) as all_lines:
+        for line in all_lines:
+            if not isinstance(line, BrokenSource):
+                found.append(line[1])
+                size += len(line[1])
+            if size > _ENOUGH:
+                break
+    return found

@@ -17,9 +17,17 @@ from msgspec import Raw, Struct
 from holdfast.records import Usage
 
 from .dedup import RecentHashes
-from .opencode_database import Database, is_database
-from .opencode_files import Files, is_storage
-from .opencode_records import BAD, SessionStorage, StepUsage, StoredMessage, StoredSession
+from .opencode_storage import (
+    BAD,
+    Database,
+    Files,
+    SessionStorage,
+    StepUsage,
+    StoredMessage,
+    StoredSession,
+    is_database,
+    is_storage,
+)
 from .providers import Count, Cuts, named, usage_of
 from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
 

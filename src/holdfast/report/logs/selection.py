@@ -1,15 +1,255 @@
-"""Which sessions of some logs are replayed: those that can be, and of many the latest.
+"""Which sessions of some logs are replayed (those that can be, and of many the latest), and their traces.
 
 Logs are read twice: once to see what there is, which takes no memory to speak of, and once more where the chosen
-sessions are. A request that a client copied into another file counts where it was met the first time.
+sessions are. A request that a client copied into another file counts where it was met the first time. A request with
+its body becomes a step with its text, where the bodies of all requests of its lane are known; else a step with its
+size: what was billed says how large the prompt was, and the log what it was made of, as far as it does. Bodies of one
+lane repeat each other, so equal messages are stored once.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Collection, Iterator, Sequence
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.records import Message, Request, ToolResult, Usage
+from holdfast.wire import DIALECTS, Unreadable
+
+from .members import shown
 from .records import BrokenSource, LoggedRequest, Record, Source
-from .trace_builder import TraceBuilder, is_known, is_ping
+from .traces import SIDECHAIN, Kind, Shape, ShapeBlock, Trace, TraceStep, kind_of_shape
+
+PING = "ping"
+"""Agents of the gateway's store that are no requests of a client."""
+TURN = 60.0
+"""Seconds after which a request is taken for a user turn where nothing tells: tool loops are quicker."""
+TAIL = 100
+"""Plain input below one part in so many of a lane's prompts is what follows the last marker, which rebuilding leaves
+out; more of it belongs to the prompt."""
+
+_CHARS = 4
+_DATES = 1e8  # seconds since 1970: smaller numbers are on a clock of the log's own
+_MAIN = ("branch ", "compaction ", "reverted ")
+"""Agents that are the main conversation on another way."""
+_CACHING = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "cachedContent", "cached_content")
+
+
+class _Held(Struct):
+    """A record without its bytes."""
+
+    record: LoggedRequest
+    request: Request | None
+    at: float | None
+
+
+class _Lane(Struct):
+    """`spoken` as long as the text of every request is known."""
+
+    held: list[_Held] = []
+    last: Request | None = None
+    spoken: bool = True
+
+
+class _Session(Struct):
+    source: str
+    author: str
+    lanes: dict[tuple[str, str], _Lane] = {}
+    order: list[tuple[tuple[str, str], _Held]] = []
+
+
+class TraceBuilder:
+    """`add` the records of some sessions, then ask for the `traces`. `failed` counts requests that were left out since
+    nothing is known of them but that they were made."""
+
+    def __init__(self, sessions: Collection[str]) -> None:
+        self._wanted = frozenset(sessions)
+        self._sessions: dict[str, _Session] = {}
+        self.failed = 0
+
+    def add(self, record: LoggedRequest, origin: str = "", author: str = "") -> None:
+        """Take a record of a log of this format; `author` is whose the session is where the record does not say it."""
+        if record.session not in self._wanted or is_ping(record, origin):
+            return
+        session = self._sessions.get(record.session)
+        if session is None:
+            session = self._sessions[record.session] = _Session(record.source, shown(record.author or author))
+        key = record.agent, record.model
+        lane = session.lanes.get(key)
+        if lane is None:
+            lane = session.lanes[key] = _Lane()
+        lane.last = _request(record, lane.last) if lane.spoken else None
+        held = _Held(replace(record, body=None, told=None), lane.last, record.at)
+        lane.held.append(held)
+        if lane.spoken and lane.last is None:
+            lane.spoken = False
+            for each in lane.held:
+                each.request = None
+        session.order.append((key, held))
+
+    def traces(self) -> list[Trace]:
+        """The sessions in the order in which they began; nothing is to be added afterwards."""
+        found = []
+        for name, session in self._sessions.items():
+            begun = min((each.at for _, each in session.order if each.at is not None), default=None)
+            steps = self._steps(session, begun or 0.0)
+            if steps:
+                started = None if begun is None or begun < _DATES else begun
+                found.append((begun, Trace(shown(name), shown(session.source), steps, session.author, started)))
+        return [trace for _, trace in sorted(found, key=lambda each: each[0] or 0.0)]
+
+    def _steps(self, session: _Session, begun: float) -> tuple[TraceStep, ...]:
+        _timed(session)
+        told: dict[int, TraceStep] = {}
+        for (agent, model), lane in session.lanes.items():
+            name = _lane_name(model, agent)
+            for held, step in _spoken(lane, name) if lane.spoken else _sized(lane, name):
+                told[id(held)] = step
+        steps = [(held, told[id(held)]) for _, held in session.order if id(held) in told]
+        self.failed += len(session.order) - len(steps)
+        steps.sort(key=lambda pair: pair[0].at or 0.0)
+        return tuple(
+            replace(
+                step,
+                number=number,
+                at=None if held.at is None else round(held.at - begun, 3),
+                first_token_at=_first_token(held, begun),
+            )
+            for number, (held, step) in enumerate(steps, 1)
+        )
+
+
+def is_ping(record: LoggedRequest, origin: str) -> bool:
+    """Whether a record is a request of the gateway's own, to keep a cache warm."""
+    return origin == "store" and record.agent.partition("#")[0] == PING
+
+
+def is_known(record: LoggedRequest) -> bool:
+    """Whether enough is known of a request to replay it."""
+    return record.body is not None or (record.usage is not None and record.usage.prompt > 0)
+
+
+def _lane_name(model: str, agent: str) -> str:
+    if not agent or agent.startswith(_MAIN):
+        return f"{model} {agent}".rstrip()
+    return f"{model} {agent}{SIDECHAIN}"
+
+
+def _timed(session: _Session) -> None:
+    """Give every request a time, if any has one, which does not go backwards in its lane."""
+    if all(held.at is None for _, held in session.order):
+        return
+    latest = next(held.at for _, held in session.order if held.at is not None)
+    lanes: dict[tuple[str, str], float] = {}
+    for key, held in session.order:
+        at = latest if held.at is None else held.at
+        held.at = latest = lanes[key] = max(at, lanes.get(key, at))
+
+
+def _first_token(held: _Held, begun: float) -> float | None:
+    at, first = held.at, held.record.first_token_at
+    return None if at is None or first is None else round(max(at, first) - begun, 3)
+
+
+def _step(
+    held: _Held, lane: str, kind: Kind, content: Shape | Request, usage: Usage | None, bill: Usage | None = None
+) -> TraceStep:
+    return TraceStep(
+        number=0,
+        at=None,
+        first_token_at=None,
+        lane=lane,
+        model=held.record.model,
+        kind=kind,
+        content=content,
+        reset=held.record.reset,
+        usage=usage,
+        bill=bill,
+    )
+
+
+def _request(record: LoggedRequest, before: Request | None) -> Request | None:
+    """A body as a request without what its client asks of the cache; None where there is none that can be read."""
+    if record.body is None or record.dialect not in DIALECTS:
+        return None
+    dialect = DIALECTS[record.dialect]
+    body = dialect.parse(record.body, model=record.model)
+    if isinstance(body, Unreadable):
+        return None
+    request = dialect.decode(body)
+    request = replace(request, rest=tuple(each for each in request.rest if each[0] not in _CACHING))
+    return request if before is None else _shared(before, request)
+
+
+def _shared(before: Request, request: Request) -> Request:
+    """The same request, made of the values of the one before it as far as they are alike."""
+    same = 0
+    for old, new in zip(before.messages, request.messages, strict=False):
+        if old != new:
+            break
+        same += 1
+    messages = (*before.messages[:same], *request.messages[same:])
+    tools = before.tools if before.tools == request.tools else request.tools
+    system = before.system_prompt if before.system_prompt == request.system_prompt else request.system_prompt
+    return replace(request, messages=messages, tools=tools, system_prompt=system)
+
+
+def _spoken(lane: _Lane, name: str) -> Iterator[tuple[_Held, TraceStep]]:
+    for held in lane.held:
+        assert held.request is not None
+        yield held, _step(held, name, _kind(held.request.messages), held.request, held.record.usage)
+
+
+def _kind(messages: Sequence[Message]) -> Kind:
+    """A tool loop if only results of tools follow the last answer."""
+    last = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=-1)
+    new = [(message.role, block) for message in messages[last + 1 :] for block in message.content]
+    return "tools" if new and all(role == "tool" or isinstance(block, ToolResult) for role, block in new) else "user"
+
+
+def _sized(lane: _Lane, name: str) -> Iterator[tuple[_Held, TraceStep]]:
+    """The requests of which it is known what was billed, by their sizes."""
+    billed = [(held, usage) for held in lane.held if (usage := held.record.usage) is not None and usage.prompt]
+    whole = sum(usage.input for _, usage in billed) * TAIL >= sum(usage.prompt for _, usage in billed)
+    before: tuple[_Held, Usage] | None = None
+    for held, usage in billed:
+        sized = _whole(usage, None if held.record.reset else before) if whole else usage
+        added = held.record.added or _guessed(held, sized, before)
+        yield held, _step(held, name, kind_of_shape(added), Shape(added), sized, None if sized is usage else usage)
+        before = held, sized
+
+
+def _whole(usage: Usage, before: tuple[_Held, Usage] | None) -> Usage:
+    """The bill with the plain input among what was covered. A prompt that is a little shorter than the one before, but
+    read no less, has lost nothing that was cached."""
+    size = usage.prompt
+    if before is not None and usage.read >= before[1].read:
+        size = max(size, before[1].prompt)
+    ttl = usage.writes[-1][0] if usage.writes else "5m"
+    writes = {**dict(usage.writes), ttl: usage.written_for(ttl) + size - usage.read - usage.written}
+    return replace(usage, input=0, writes=tuple(sorted(pair for pair in writes.items() if pair[1])))
+
+
+def _guessed(held: _Held, usage: Usage, before: tuple[_Held, Usage] | None) -> tuple[ShapeBlock, ...]:
+    """What a request has gained where a log does not say it: the answer before it, and the rest from user or tools."""
+    if before is None or held.record.reset:
+        return (ShapeBlock("user", "text", usage.prompt * _CHARS),)
+    grown = max(0, usage.prompt - before[1].prompt)
+    if not grown:
+        return ()
+    said = min(before[1].output, grown)
+    kind = held.record.kind or ("tools" if _soon(held.at, before[0].at) else "user")
+    call, result = ("tool_use", "tool_result") if kind == "tools" else ("text", "text")
+    return (
+        ShapeBlock("assistant", call, said * _CHARS),
+        ShapeBlock("user", result, (grown - said) * _CHARS),
+    )
+
+
+def _soon(at: float | None, before: float | None) -> bool:
+    return at is not None and before is not None and at - before <= TURN
+
 
 SESSIONS, REQUESTS = 20, 10_000
 """Sessions that are taken where no number is given, and requests that they have together, unless one alone has more."""

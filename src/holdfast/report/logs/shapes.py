@@ -14,7 +14,7 @@ import msgspec
 from holdfast.records import Usage
 from holdfast.wire import LARGEST
 
-from .head_objects import first_objects
+from .documents import first_objects
 from .lines import lines
 from .members import shown
 from .records import Advance, BrokenSource, LoggedRequest, Record

@@ -1,20 +1,212 @@
-"""opencode's SQLite database, read row by row without changing it or standing in the client's way."""
+"""How opencode stores its sessions: a SQLite database, in early versions a directory of small JSON files.
+
+Both are read without changing them or standing in the client's way.
+"""
 
 from __future__ import annotations
 
 import heapq
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct
 
 from .lines import reason
-from .opencode_records import BAD, StepUsage, StoredMessage, StoredSession
 from .records import Advance, BrokenSource
+
+BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What is raised by JSON that is none, or not of the expected form."""
+
+
+class StoredSession(Struct, frozen=True, kw_only=True):
+    """`created` is in milliseconds; messages that are older were copied from another session."""
+
+    id: str
+    parent: str = ""
+    agent: str = ""
+    created: float = 0
+
+
+class StoredMessage(Struct, frozen=True, kw_only=True):
+    """A message, undecoded. `removed` ones were taken back by the user, after they had been paid for."""
+
+    id: str
+    session: str
+    source: str
+    created: float
+    data: bytes
+    removed: bool = False
+
+
+class StepUsage(Struct, frozen=True, kw_only=True):
+    """What a step of a message used, undecoded; in milliseconds, when its answer began and when it was over."""
+
+    data: bytes
+    began: float | None = None
+    ended: float | None = None
+
+
+class SessionStorage(Protocol):
+    """A database or a directory, open until it is left."""
+
+    def __enter__(self) -> SessionStorage: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def sessions(self) -> Iterator[StoredSession | BrokenSource]: ...
+
+    def messages(self, session: StoredSession) -> Iterator[tuple[float, StoredMessage | BrokenSource]]:
+        """A session's messages with their times, in order."""
+
+    def steps(self, message: StoredMessage) -> Iterator[StepUsage]: ...
+
+    def trimmed(self, session: StoredSession) -> Collection[float]:
+        """When results of tools were left out of the session's requests from then on, in milliseconds: as far as the
+        messages have been read."""
+
+
+LONGEST = 64 * 2**20
+"""Bytes of a file that are held."""
+
+
+class _Created(Struct, gc=False, frozen=True):
+    created: float | None = None
+
+
+class _Session(Struct, gc=False):
+    parent: str | None = msgspec.field(name="parentID", default=None)
+    time: _Created = _Created()
+
+
+class _Message(Struct, gc=False):
+    time: _Created = _Created()
+
+
+class _Times(Struct, gc=False, frozen=True):
+    start: float | None = None
+    end: float | None = None
+    compacted: float | None = None
+
+
+class _State(Struct, gc=False, frozen=True):
+    time: _Times = _Times()
+
+
+class _Part(Struct, gc=False):
+    type: str = ""
+    tokens: Raw = Raw()
+    state: _State = _State()
+    time: _Times = _Times()
+
+
+def is_storage(path: Path) -> bool:
+    """Whether a directory has sessions with messages in it."""
+    return any(name.startswith("ses_") for name in _names(path / "message"))
+
+
+class Files:
+    """The directory `storage`. Files come in the order of their names, which is that of time."""
+
+    def __init__(self, path: Path, advance: Advance) -> None:
+        self._path, self._advance = path, advance
+        self._trims: dict[str, set[float]] = {}
+
+    def __enter__(self) -> Files:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def sessions(self) -> Iterator[StoredSession | BrokenSource]:
+        """A session that is not described, or cannot be read, has its messages all the same."""
+        undescribed = set(_names(self._path / "message"))
+        for project in _names(self._path / "session"):
+            for name in _names(self._path / "session" / project):
+                data = self._read(Path("session", project, name))
+                try:
+                    session = data if isinstance(data, BrokenSource) else _SESSION(data)
+                except BAD as error:
+                    session = BrokenSource(f"session/{project}/{name}", f"not a session ({error})")
+                if isinstance(session, BrokenSource):
+                    yield session
+                else:
+                    undescribed.discard(_stem(name))
+                    yield StoredSession(id=_stem(name), parent=session.parent or "", created=session.time.created or 0)
+        yield from (StoredSession(id=name) for name in sorted(undescribed))
+
+    def messages(self, session: StoredSession) -> Iterator[tuple[float, StoredMessage | BrokenSource]]:
+        latest = session.created
+        for name in _names(self._path / "message" / session.id):
+            source = f"message/{session.id}/{name}"
+            data = self._read(Path(source))
+            if isinstance(data, BrokenSource):
+                yield latest, data
+                continue
+            try:
+                latest = _MESSAGE(data).time.created or latest
+            except BAD as error:
+                yield latest, BrokenSource(source, f"not a message ({error})")
+                continue
+            yield latest, StoredMessage(id=_stem(name), session=session.id, source=source, created=latest, data=data)
+
+    def steps(self, message: StoredMessage) -> Iterator[StepUsage]:
+        """A step is over when its last call of a tool is."""
+        began = ended = None
+        trims = self._trims.setdefault(message.session, set())
+        for part in self._parts(message.id):
+            if part.state.time.compacted is not None:
+                trims.add(part.state.time.compacted)
+            if part.type == "step-finish" and part.tokens:
+                yield StepUsage(data=bytes(part.tokens), began=began, ended=ended)
+                began = None
+            else:
+                began = began or part.time.start
+                ended = part.state.time.end or part.time.end or ended
+
+    def trimmed(self, session: StoredSession) -> set[float]:
+        return self._trims.setdefault(session.id, set())
+
+    def _parts(self, message: str) -> Iterator[_Part]:
+        """A part that cannot be read is passed over: the message itself tells what it used."""
+        for name in _names(self._path / "part" / message):
+            data = self._read(Path("part", message, name))
+            try:
+                if not isinstance(data, BrokenSource):
+                    yield _PART(data)
+            except BAD:
+                continue
+
+    def _read(self, name: Path) -> bytes | BrokenSource:
+        try:
+            path = self._path / name
+            size = path.stat().st_size
+            data = path.read_bytes() if size <= LONGEST else None
+        except OSError as error:
+            return BrokenSource(name.as_posix(), reason(error))
+        self._advance(size)
+        return BrokenSource(name.as_posix(), f"the file is longer than {LONGEST >> 20} MiB") if data is None else data
+
+
+def _names(path: Path) -> list[str]:
+    """The files of a directory in order; none where it cannot be read."""
+    try:
+        return sorted(entry.name for entry in path.iterdir())
+    except OSError:
+        return []
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix(".json")
+
+
+_SESSION = msgspec.json.Decoder(_Session).decode
+_MESSAGE = msgspec.json.Decoder(_Message).decode
+_PART = msgspec.json.Decoder(_Part).decode
+
 
 _Value = TypeVar("_Value")
 _TABLES = (
@@ -43,34 +235,34 @@ _REMOVALS = "SELECT data FROM event WHERE aggregate_id = ? AND type = 'message.r
 _UPDATES = "SELECT data FROM event WHERE aggregate_id = ? AND type = 'message.updated.1' ORDER BY seq"
 
 
-class _Part(Struct, gc=False):
+class _StepRow(Struct, gc=False):
     type: str = ""
     tokens: Raw = Raw()
 
 
-class _Times(Struct, gc=False, frozen=True):
+class _ToolTimes(Struct, gc=False, frozen=True):
     compacted: float | None = None
 
 
-class _State(Struct, gc=False, frozen=True):
-    time: _Times = _Times()
+class _ToolState(Struct, gc=False, frozen=True):
+    time: _ToolTimes = _ToolTimes()
 
 
 class _Tool(Struct, gc=False):
-    state: _State = _State()
+    state: _ToolState = _ToolState()
 
 
 class _Removed(Struct, gc=False):
     message: str = msgspec.field(name="messageID", default="")
 
 
-class _Created(Struct, gc=False, frozen=True):
+class _EventTime(Struct, gc=False, frozen=True):
     created: float = 0
 
 
-class _Known(Struct, gc=False):
+class _MessageInfo(Struct, gc=False):
     id: str = ""
-    time: _Created = _Created()
+    time: _EventTime = _EventTime()
 
 
 class _Updated(Struct, gc=False):
@@ -145,7 +337,7 @@ class Database:
         if message.removed:
             return
         for created, data in self._select(_STEPS, message.id):
-            part = _decoded(_PART, data)
+            part = _decoded(_STEP_ROW, data)
             if part is None:
                 continue
             if part.type == "step-start":
@@ -199,18 +391,20 @@ class Database:
             return
         events = (_decoded(_REMOVED, data) for (data,) in self._select(_REMOVALS, session.id))
         removed = {event.message for event in events if event is not None}
-        found: dict[str, tuple[float, StoredMessage]] = {}
+        latest: dict[str, tuple[float, StoredMessage]] = {}
         for (data,) in self._select(_UPDATES, session.id) if removed else ():
             event = _decoded(_UPDATED, data)
             info = b"" if event is None else bytes(event.info)
-            known = _decoded(_KNOWN, info)
-            if known is not None and known.id in removed:
-                at, source = known.time.created, f"{self._name}:{known.id}"
-                found[known.id] = (
+            message = _decoded(_MESSAGE_INFO, info)
+            if message is not None and message.id in removed:
+                at, source = message.time.created, f"{self._name}:{message.id}"
+                latest[message.id] = (
                     at,
-                    StoredMessage(id=known.id, session=session.id, source=source, created=at, data=info, removed=True),
+                    StoredMessage(
+                        id=message.id, session=session.id, source=source, created=at, data=info, removed=True
+                    ),
                 )
-        yield from sorted(found.values(), key=lambda each: each[0])
+        yield from sorted(latest.values(), key=lambda each: each[0])
 
     def _passed(self) -> None:
         self._read += 1
@@ -236,8 +430,8 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-_PART = msgspec.json.Decoder(_Part).decode
+_STEP_ROW = msgspec.json.Decoder(_StepRow).decode
 _TOOL = msgspec.json.Decoder(_Tool).decode
 _REMOVED = msgspec.json.Decoder(_Removed).decode
 _UPDATED = msgspec.json.Decoder(_Updated).decode
-_KNOWN = msgspec.json.Decoder(_Known).decode
+_MESSAGE_INFO = msgspec.json.Decoder(_MessageInfo).decode

@@ -8,8 +8,8 @@ from decimal import Decimal
 from ..results import RepairSavings
 from ..tips import TipAdvice
 from . import advice
-from .break_sums import BreakTally, CureTally, Why
-from .lifetimes import other_ttl, together
+from .advice import others
+from .lanes import other_ttl, together
 from .prices import ZERO, moneys, plus, total
 from .results import (
     BrokenLine,
@@ -26,8 +26,7 @@ from .results import (
     Totals,
     utf8,
 )
-from .sentences import others
-from .sessions import SessionTally
+from .sessions import BreakTally, CureTally, SessionTally, Why
 
 CURES = 3
 """Cures that are named: those worth most."""
