@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.gateway import assembly, discovery, health
+from holdfast.gateway import admin, assembly, discovery
 from holdfast.store import open_store
 from tests.simulator.served import Client
 
@@ -20,9 +20,9 @@ from .test_fail_open import ASKED
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "LOOK_S", 0.0)
-    monkeypatch.setattr(health, "WHOLE_S", 0.0)
-    monkeypatch.setattr(health, "SHARE", 0)
+    monkeypatch.setattr(admin, "LOOK_S", 0.0)
+    monkeypatch.setattr(admin, "WHOLE_S", 0.0)
+    monkeypatch.setattr(admin, "SHARE", 0)
 
 
 def database(gate: Gated) -> Path:
@@ -150,8 +150,8 @@ def test_it_recovers(gate: Gated) -> None:
 
 
 def test_it_is_not_looked_at_for_everybody_who_asks(gate: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "LOOK_S", 3_600.0)
-    monkeypatch.setattr(health, "WHOLE_S", 3_600.0)
+    monkeypatch.setattr(admin, "LOOK_S", 3_600.0)
+    monkeypatch.setattr(admin, "WHOLE_S", 3_600.0)
     looked: list[bool] = []
     check = type(gate.gateway.store).check  # type: ignore[union-attr]
 

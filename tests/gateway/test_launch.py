@@ -86,11 +86,11 @@ class TestChosen:
     def test_what_no_upstream_can_stand_for_is_kept(self, address: str, tmp_path: Path) -> None:
         environ = {"ANTHROPIC_BASE_URL": address}
         found = choose("claude", **environ)
-        assert found == Chosen(kept=("ANTHROPIC_BASE_URL",))
-        assert launch(["claude"], environ, ADDRESS, tmp_path, found.kept).environment == environ
+        assert found == Chosen(untouched=("ANTHROPIC_BASE_URL",))
+        assert launch(["claude"], environ, ADDRESS, tmp_path, found.untouched).environment == environ
 
     def test_an_address_with_another_end_is_kept(self) -> None:
-        assert choose("any", OPENAI_BASE_URL="https://own/openai").kept == ("OPENAI_BASE_URL",)
+        assert choose("any", OPENAI_BASE_URL="https://own/openai").untouched == ("OPENAI_BASE_URL",)
 
     def test_of_two_that_differ_the_second_is_kept(self) -> None:
         found = choose("any", OPENAI_BASE_URL="http://one/v1", OPENAI_API_BASE="http://two/v1")

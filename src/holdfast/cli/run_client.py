@@ -101,11 +101,11 @@ def _through(
     upstreams = {key: value for key, value in chosen.upstreams.items() if _is_free(config, key)}
     for value in upstreams.values():
         _say(f"the gateway forwards to {shown_address(value)}, the address in the environment")
-    for variable in chosen.kept:
+    for variable in chosen.untouched:
         _say(f"the address in {variable} is none that a gateway can forward to; it stays, and calls to it go past us")
     with _gateway(config, upstreams, repair) as gateway:
         gateway.begin(run, str(project_of(Path.cwd())), launch.started(client))
-        code = _attend(launch.launch(client, os.environ, f"{gateway.address}/run/{run}", scratch, chosen.kept))
+        code = _attend(launch.launch(client, os.environ, f"{gateway.address}/run/{run}", scratch, chosen.untouched))
     return code, gateway.report(run), gateway.level
 
 

@@ -1,13 +1,15 @@
 """What the gateway answers itself: whether it runs, single calls, numbers, runs. For people with the admin token.
 
-Every body is a value of `observe` as JSON. Nothing here reaches a provider; pages of other origins do not come so far.
+Every body is a value of `report` as JSON. Nothing here reaches a provider; pages of other origins do not come so far.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -24,7 +26,6 @@ from holdfast.store import Store
 from holdfast.version import __version__
 
 from .auth import Admin
-from .health import StoreHealth
 from .runs import Runs
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ Page = Callable[[Request], Awaitable[Response]]
 MOST = 1_000
 _LONGEST_NONCE = 64
 _US = 1_000_000
-_PATIENCE_S = 1.0
+_FLUSH_S = 1.0
 
 WELCOME = """Holdfast {version}: a gateway that keeps prompts byte-stable, so that the provider's cache is hit.
 
@@ -91,8 +92,8 @@ class Pages:
         """For those with the token."""
 
         async def answer(request: Request) -> Response:
-            said = by_name(request.scope["headers"])
-            if not self._admin.allows(said):
+            headers = by_name(request.scope["headers"])
+            if not self._admin.allows(headers):
                 self._refused("admin")
                 message = "send the admin token (HOLDFAST_HOME/admin-token) as Authorization: Bearer TOKEN."
                 return _problem(401, message, {"www-authenticate": "Bearer"})
@@ -115,7 +116,7 @@ class Pages:
     async def health(self, request: Request) -> Response:
         """503 where nothing can be stored, with the reason. Requests pass all the same."""
         reason = await self._store_health.reason()
-        said = {
+        health = {
             "status": "ok" if reason is None else "degraded",
             "version": __version__,
             "mode": "off" if self._switch.off else "on",
@@ -123,11 +124,11 @@ class Pages:
             "repair": self._repair,
         }
         if reason is not None:
-            said["reason"] = reason
+            health["reason"] = reason
         nonce, server = request.query_params.get("nonce", "")[:_LONGEST_NONCE], request.scope.get("server")
         if nonce and server is not None:
-            said["proof"] = self._admin.proof(nonce, server[1] or 0)
-        return _json(said, 200 if reason is None else 503)
+            health["proof"] = self._admin.proof(nonce, server[1] or 0)
+        return _json(health, 200 if reason is None else 503)
 
     async def call(self, request: Request) -> Response:
         named = request.path_params["id"]
@@ -170,11 +171,11 @@ class Pages:
     async def begin_run(self, request: Request) -> Response:
         """`holdfast run` says where it starts a client: the project whose memory counts for it."""
         try:
-            said = msgspec.json.decode(await request.body(), type=RunStart)
+            start = msgspec.json.decode(await request.body(), type=RunStart)
         except msgspec.MsgspecError:
             raise _Wrong('send {"directory": "…"} with the directory of the run.') from None
-        self._runs.begin(request.path_params["id"], said.directory, said.client)
-        return _json({"id": request.path_params["id"], "directory": said.directory})
+        self._runs.begin(request.path_params["id"], start.directory, start.client)
+        return _json({"id": request.path_params["id"], "directory": start.directory})
 
     async def _ask(self, question: Callable[[Store], T]) -> T:
         """A question to the store, beside the loop: it may take a while."""
@@ -186,7 +187,7 @@ class Pages:
 
 def _answered(question: Callable[[Store], T], store: Store) -> T:
     """What has happened counts, also what is still on its way to the disk."""
-    store.flush(_PATIENCE_S)
+    store.flush(_FLUSH_S)
     return question(store)
 
 
@@ -215,10 +216,10 @@ def _moment(name: str, text: str | None) -> int | None:
     except (ValueError, OverflowError, OSError):
         pass
     try:
-        found = datetime.fromisoformat(text.replace(" ", "+"))
+        moment = datetime.fromisoformat(text.replace(" ", "+"))
     except ValueError:
         raise _Wrong(f"{name} is no time; give seconds since 1970 or ISO 8601, such as 2026-11-01T00:00:00Z.") from None
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * _US)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * _US)
 
 
 def _limit(request: Request) -> int:
@@ -250,3 +251,64 @@ def _json(value: Any, status: int = 200, more: Mapping[str, str] = {}) -> Respon
     """JSON for people: a line for each member."""
     body = msgspec.json.format(msgspec.json.encode(value)) + b"\n"
     return Response(body, status, media_type="application/json", headers={"cache-control": "no-store", **more})
+
+
+# What `/healthz` says of the store. Looked at when somebody asks, beside the loop and at most every two seconds; all
+# pages are read at most once a minute, and for a large store so seldom that it takes no more than a sixtieth of the
+# time. Nothing here is done for a request.
+
+LOOK_S = 2.0
+WHOLE_S = 60.0
+SHARE = 60
+"""Reading all pages takes at most this part of the time."""
+TIMEOUT_S = 1.0
+"""What an answer waits for them to be read; a large store is told of the next time."""
+
+
+class StoreHealth:
+    """`trouble` is why there is no store."""
+
+    def __init__(self, store: Store | None, trouble: str = "") -> None:
+        self._store = store
+        self._reason: str | None = None if store is not None else (trouble or "nothing is stored")
+        self._damage: str | None = None
+        self._looked = self._next_whole = float("-inf")
+        self._lock: asyncio.Lock | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def reason(self) -> str | None:
+        """Why the store does not do what it should; None where it does."""
+        if self._store is None:
+            return self._reason
+        self._lock = self._lock or asyncio.Lock()
+        async with self._lock:
+            if time.monotonic() - self._looked >= LOOK_S:
+                self._reason = await asyncio.to_thread(_store_problem, self._store, False)
+                self._looked = time.monotonic()
+            if self._reading is None and time.monotonic() >= self._next_whole and self._reason is None:
+                self._reading = asyncio.create_task(self._read_whole(self._store))
+        if self._reading is not None and self._reason is None:
+            await asyncio.wait((self._reading,), timeout=TIMEOUT_S)
+        return self._reason or self._damage
+
+    async def _read_whole(self, store: Store) -> None:
+        began = time.monotonic()
+        try:
+            self._damage = await asyncio.to_thread(_store_problem, store, True)
+        finally:
+            took = time.monotonic() - began
+            self._next_whole = time.monotonic() + max(WHOLE_S, took * SHARE)
+            self._reading = None
+
+
+def _store_problem(store: Store, whole: bool) -> str | None:
+    try:
+        store.check(whole=whole)
+    except HoldfastError as problem:
+        return without_directories(str(problem), store.path)
+    return None
+
+
+def without_directories(text: str, path: Path) -> str:
+    """Everybody may ask, and where this user's files are is nobody's business."""
+    return text.replace(f"{path.parent}/", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 
@@ -9,7 +10,10 @@ from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.config.sections import Limits
+from holdfast.engine import EngineCore, Lane
+from holdfast.engine.identity import LOCAL
 from holdfast.engine.passage import by_name, place_of
+from holdfast.records.events import GatewayAuthFailed
 from holdfast.serving import Protocol, arrived_of, connection_of, ends_with_mark
 from holdfast.upstream import shown_path
 from holdfast.wire import Dialect
@@ -21,6 +25,30 @@ from .pipeline import Pipeline
 from .problems import OwnResponse, problem, send_own, too_many_connections
 from .request_reader import GatewayRequest, drain
 from .routes import ProviderRoute, Routes, is_client
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 1.0
+LANE = Lane(tenant=LOCAL, session="gateway", id="gateway")
+
+
+class RefusalEvents:
+    """Emits an event for each door, once a second at most."""
+
+    def __init__(self, engine: EngineCore, clock: Callable[[], float]) -> None:
+        self._engine, self._clock = engine, clock
+        self._emitted: dict[str, float] = {}
+
+    def emit(self, door: str) -> None:
+        now = self._clock()
+        if now - self._emitted.get(door, 0.0) < EVERY_S:
+            return
+        self._emitted[door] = now
+        try:
+            self._engine.tell(LANE, GatewayAuthFailed(door=door), now=now)
+        except Exception as error:  # noqa: BLE001  the answer is the same
+            log.warning("a refusal was not told: %s", place_of(error))
+
 
 OWN = ("/healthz", "/calls/", "/analytics/", "/runs/")
 SERVED = (

@@ -18,14 +18,12 @@ from holdfast.serving import is_loopback
 from holdfast.store import Store, open_store, path_of
 from holdfast.upstream import HttpClient
 
-from .admin import Pages
-from .app import App, Entrance, RefusedRequest
+from .admin import Pages, StoreHealth, without_directories
+from .app import App, Entrance, RefusalEvents, RefusedRequest
 from .auth import Access, Admin, OwnKeys, serves
 from .chores import Chores
-from .health import StoreHealth, without_directories
 from .origins import OriginPolicy
 from .pipeline import Pipeline
-from .refusals import RefusalEvents
 from .request_reader import GatewayRequest
 from .retention import Retention
 from .routes import Routes

@@ -196,7 +196,7 @@ class Chores:
         if before is None:
             return
         self._engine.let_go(before / 1_000_000)
-        store.prune(before, keep=retention.kept(), keep_client=AGENT)
+        store.prune(before, keep=retention.agent_sessions(), keep_client=AGENT)
         store.give_back()
 
     def _begin(self, chore: Coroutine[Any, Any, None]) -> None:

@@ -171,8 +171,8 @@ def _interpreted(command: tuple[str, ...], at: int, before: Program) -> Program:
         word = command[place]
         if modules and word == "-m":
             module = command[place + 1] if place + 1 < len(command) else ""
-            known = module if module in CLIENTS else ""
-            return msgspec.structs.replace(before, client=known, index=place + 1) if known else Program()
+            client = module if module in CLIENTS else ""
+            return msgspec.structs.replace(before, client=client, index=place + 1) if client else Program()
         if modules and word == "-c":
             return Program()
         if word.startswith("-") or (not modules and word in ("run", "x")):
@@ -201,7 +201,7 @@ def _in_text(text: str, before: Program, depth: int) -> Program:
         words = list(lexer)
     except ValueError:
         return Program()
-    found: dict[str, Program] = {}
+    programs: dict[str, Program] = {}
     simple: list[str] = []
     for word in (*words, ";"):
         if word and not set(word) <= set("();<>|&"):
@@ -209,9 +209,9 @@ def _in_text(text: str, before: Program, depth: int) -> Program:
             continue
         inner = _simple(simple, before, depth)
         if inner.client:
-            found[inner.client] = msgspec.structs.replace(inner, index=None)
+            programs[inner.client] = msgspec.structs.replace(inner, index=None)
         simple = []
-    return next(iter(found.values())) if len(found) == 1 else Program()
+    return next(iter(programs.values())) if len(programs) == 1 else Program()
 
 
 def _simple(words: list[str], before: Program, depth: int) -> Program:

@@ -45,8 +45,8 @@ def to_pass_on(headers: RawHeaders, status: int = 200) -> list[tuple[bytes, byte
     drop = _dropped(b",".join(listed).decode("latin-1"), _HOP) if listed else _HOP
     if status in (204, 304):
         drop = drop | {b"content-length"}
-    kept = [each for each in lower if each[0] not in drop and not each[0].startswith(OURS)]
-    return [(name, _controls(b" ", value)) for name, value in kept]
+    passed = [each for each in lower if each[0] not in drop and not each[0].startswith(OURS)]
+    return [(name, _controls(b" ", value)) for name, value in passed]
 
 
 def _dropped(connection: str | None, usual: frozenset[bytes]) -> frozenset[bytes]:

@@ -72,7 +72,7 @@ class Chosen(Struct, frozen=True):
     """What the user's own variables say: upstreams for the gateway, and variables that are left as they are."""
 
     upstreams: Mapping[str, str] = {}
-    kept: tuple[str, ...] = ()
+    untouched: tuple[str, ...] = ()
 
 
 class Launch(Struct, frozen=True):
@@ -103,17 +103,17 @@ def chosen(client: str, environ: Mapping[str, str], ours: str, official: Mapping
     are no choice. An address that no upstream can stand for, by its end or by a password in it, is kept.
     """
     upstreams: dict[str, str] = {}
-    kept: list[str] = []
+    untouched: list[str] = []
     for variable in variables(client):
         value = environ.get(variable.name, "").strip().rstrip("/")
         if not value or _place(value) == _place(ours):
             continue
         base = _base(value, variable)
         if base is None or upstreams.get(variable.upstream, base) != base:
-            kept.append(variable.name)
+            untouched.append(variable.name)
         elif base != official.get(variable.upstream):
             upstreams[variable.upstream] = base
-    return Chosen(upstreams, tuple(kept))
+    return Chosen(upstreams, tuple(untouched))
 
 
 def environment(command: Sequence[str], environ: Mapping[str, str]) -> Mapping[str, str]:
@@ -158,14 +158,14 @@ def subscribed(command: Sequence[str], environ: Mapping[str, str]) -> bool:
 
 
 def launch(
-    command: Sequence[str], environ: Mapping[str, str], address: str, scratch: Path, kept: Sequence[str] = ()
+    command: Sequence[str], environ: Mapping[str, str], address: str, scratch: Path, untouched: Sequence[str] = ()
 ) -> Launch:
     """The command and the environment with which a client's calls come to `address`; files go into `scratch`."""
     program = program_of(command)
-    told = {each.name: address + each.path for each in variables(program.client) if each.name not in kept}
+    addresses = {each.name: address + each.path for each in variables(program.client) if each.name not in untouched}
     if not program.client and _gemini_login(environ) not in ("", _GEMINI_KEY):
-        told.pop(_GEMINI.name, None)  # a Gemini CLI with another login takes it for a login, and refuses it
-    ours = {**told, **_past_proxies(environ)}
+        addresses.pop(_GEMINI.name, None)  # a Gemini CLI with another login takes it for a login, and refuses it
+    ours = {**addresses, **_past_proxies(environ)}
     if program.index is None:
         ours |= _path_with_scripts(environ, address, scratch)
         return Launch(tuple(command), {**environ, **ours})
@@ -196,12 +196,14 @@ def _path_with_scripts(environ: Mapping[str, str], address: str, scratch: Path) 
         program = shutil.which(name, path=path)
         if program is None:
             continue
-        told = shlex.join([program, *_arguments(name, (), environ, address, scratch)])
+        command = shlex.join([program, *_arguments(name, (), environ, address, scratch)])
         alone = shlex.quote(program)
         folder.mkdir(exist_ok=True)
         script = folder / name
         text = _PI_SCRIPT if name == "pi" else _CODEX_SCRIPT
-        script.write_text(text.format(told=told, alone=alone, says=shlex.quote(f"holdfast: {_CODEX_LOGIN}")), "utf-8")
+        script.write_text(
+            text.format(command=command, alone=alone, says=shlex.quote(f"holdfast: {_CODEX_LOGIN}")), "utf-8"
+        )
         script.chmod(0o700)
         written = True
     return {"PATH": f"{folder}:{path}"} if written else {}
@@ -212,7 +214,7 @@ _CLAUDE_LOGIN = "sk-ant-oat"
 _GEMINI_KEY = "gemini-api-key"
 _CODEX_SCRIPT = """#!/bin/sh
 if [ -n "$CODEX_API_KEY" ] || {alone} login status </dev/null 2>&1 | grep -qi "api key"; then
-  exec {told} "$@"
+  exec {command} "$@"
 fi
 echo {says}"; it runs without Holdfast" >&2
 exec {alone} "$@"
@@ -221,7 +223,7 @@ _PI_SCRIPT = f"""#!/bin/sh
 case "$1" in
   {"|".join(_PI_COMMANDS)}) exec {{alone}} "$@" ;;
 esac
-exec {{told}} "$@"
+exec {{command}} "$@"
 """
 
 
@@ -270,8 +272,8 @@ def _gemini_login(environ: Mapping[str, str]) -> str:
 
     Without one it takes an address in the environment for a way of logging in, which it then refuses.
     """
-    found = _selected(_settings("gemini", environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "")))
-    return "" if found is None else found[1]
+    selected = _selected(_settings("gemini", environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "")))
+    return "" if selected is None else selected[1]
 
 
 def _settings(client: str, home: str) -> str:

@@ -86,13 +86,13 @@ class OriginPolicy:
     def _judge_host(self, host: str) -> bool:
         if not self._loopback and not self._hosts:
             return True
-        found = _host(host.strip().lower())
-        if found is None:
+        match = _host(host.strip().lower())
+        if match is None:
             return False
-        name = found[1].rstrip(".")
+        name = match[1].rstrip(".")
         if self._loopback and is_loopback(name.strip("[]")):
             return True
-        return name in self._hosts or name + (found[2] or "") in self._hosts
+        return name in self._hosts or name + (match[2] or "") in self._hosts
 
     def _is_listed(self, origin: str) -> bool:
         given = origin.lower()
@@ -143,15 +143,15 @@ def _shown(text: str) -> str:
 
 def preflight(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
     """What a browser is told that asks before it sends a request of a page."""
-    found = [(b"access-control-max-age", b"%d" % _MAX_AGE_S)]
+    allowed = [(b"access-control-max-age", b"%d" % _MAX_AGE_S)]
     for name, value in headers:
         if name == b"access-control-request-method":
-            found.append((b"access-control-allow-methods", value))
+            allowed.append((b"access-control-allow-methods", value))
         elif name == b"access-control-request-headers":
-            found.append((b"access-control-allow-headers", value))
+            allowed.append((b"access-control-allow-headers", value))
         elif name == b"access-control-request-private-network":
-            found.append((b"access-control-allow-private-network", b"true"))
-    return found
+            allowed.append((b"access-control-allow-private-network", b"true"))
+    return allowed
 
 
 def readable_by(send: Send, origin: str) -> Send:
@@ -159,11 +159,11 @@ def readable_by(send: Send, origin: str) -> Send:
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            kept = [each for each in message["headers"] if not _is_providers(each[0])]
-            names = b", ".join(sorted({name.lower() for name, _ in kept}))
-            kept += [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"Origin")]
-            kept.append((b"access-control-expose-headers", names))
-            message = {**message, "headers": kept}
+            headers = [each for each in message["headers"] if not _is_providers(each[0])]
+            names = b", ".join(sorted({name.lower() for name, _ in headers}))
+            headers += [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"Origin")]
+            headers.append((b"access-control-expose-headers", names))
+            message = {**message, "headers": headers}
         await send(message)
 
     sending.__self__ = send.__self__  # type: ignore[attr-defined]  # whose connection it is

@@ -115,8 +115,8 @@ class Pipeline:
         if call.status:
             await call.connection.reset()
             return
-        said = "something in the gateway failed; its log says where. Try again, or go to the provider directly."
-        await _send_own(call, problem(call.route.style, 500, said, close=True))
+        message = "something in the gateway failed; its log says where. Try again, or go to the provider directly."
+        await _send_own(call, problem(call.route.style, 500, message, close=True))
 
     async def _answer(self, call: GatewayRequest) -> OwnResponse | None:
         """Pass a provider's answer on; or give one of ours."""
@@ -179,8 +179,8 @@ class Pipeline:
             early = b""
             if passage is not None and response.status >= 400 and passage.names_object:
                 early = await _beginning(response)
-                said = readable(early, response.headers.get("content-encoding"), REFUSAL)
-                instead = quietly(passage.refused, response.status, said)
+                text = readable(early, response.headers.get("content-encoding"), REFUSAL)
+                instead = quietly(passage.refused, response.status, text)
                 if instead is not None:
                     response.close()
                     response, early = await self._ask(call, instead, False), b""

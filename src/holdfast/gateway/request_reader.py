@@ -60,8 +60,10 @@ async def receive_body(call: GatewayRequest, limits: Limits) -> bytes | OwnRespo
     if len(body) == announced == call.arrived.received:
         return body
     log.error("a request of %d bytes was received as %d; it was not forwarded", announced, len(body))
-    said = f"{len(body):,} of the {announced:,} bytes of this request arrived, so it was not forwarded; send it again."
-    return problem(call.route.style, 400, said, close=True)
+    message = (
+        f"{len(body):,} of the {announced:,} bytes of this request arrived, so it was not forwarded; send it again."
+    )
+    return problem(call.route.style, 400, message, close=True)
 
 
 async def _body(call: GatewayRequest, limits: Limits) -> bytes | OwnResponse:
@@ -80,8 +82,8 @@ async def _body(call: GatewayRequest, limits: Limits) -> bytes | OwnResponse:
             pieces.append(message["body"])
             size += len(message["body"])
     except TimeoutError:
-        said = f"the rest of the request did not come within {limits.idle_s:g} seconds; send it again."
-        return problem(call.route.style, 408, said, close=True)
+        late = f"the rest of the request did not come within {limits.idle_s:g} seconds; send it again."
+        return problem(call.route.style, 408, late, close=True)
     return b"".join(pieces) if size <= most else await _too_large(call, limits)
 
 

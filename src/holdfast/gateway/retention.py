@@ -51,7 +51,7 @@ class Retention(Struct, frozen=True):
         begins = self.begins(store)
         return None if begins is None or now < begins else round((now - self.days * _DAY_S) * _US)
 
-    def kept(self) -> frozenset[str]:
+    def agent_sessions(self) -> frozenset[str]:
         """The conversations of Holdfast's own agent: those that have a log."""
         return frozenset(path.stem for path in (self.home / SESSIONS).glob("*.jsonl"))
 

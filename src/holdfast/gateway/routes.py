@@ -66,10 +66,10 @@ class Routes:
             path = provider_path(chosen[2] or "/", query, google=name == "gemini")
         else:
             path = provider_path(path, query, google=_is_google(query, headers))
-            found = _upstream(path, query, headers)
-            if found is None:
+            upstream = _upstream(path, query, headers)
+            if upstream is None:
                 return None
-            name = found
+            name = upstream
         if name == "openrouter" and path.startswith("/api/"):
             path = path[4:]  # its base has that part
         address = self.addresses[name]
@@ -137,8 +137,8 @@ def _dialect(method: str, path: str, address: Address) -> tuple[Dialect | None, 
         return DIALECTS["openrouter" if routed else "openai_chat"], ""
     if path == "/v1/responses":
         return DIALECTS["openai_responses"], ""
-    found = _generate(path)
-    return (None, "") if found is None else (DIALECTS["gemini"], unquote(found[1]))
+    match = _generate(path)
+    return (None, "") if match is None else (DIALECTS["gemini"], unquote(match[1]))
 
 
 def _climbs(path: str) -> bool:
@@ -160,15 +160,15 @@ def provider_path(path: str, query: str, *, google: bool) -> str:
     path = _without_extra_slash(path)
     if path.startswith("/api/"):
         return _openrouter(path)
-    found = _versions(path)
-    if found is None:
+    versions = _versions(path)
+    if versions is None:
         return path if _AZURE in query else _with_version(path, google)
-    rest = _without_extra_slash(path[found.end() :])
+    rest = _without_extra_slash(path[versions.end() :])
     if rest in ("", "/"):
         return "/"
     if rest.startswith("/api/"):  # what stands beside /v1: Claude Code's side calls, OpenRouter
         return _openrouter(rest)
-    return "/v1" + rest if _call(rest) else f"/{_version(found[0])[-1]}{rest}"
+    return "/v1" + rest if _call(rest) else f"/{_version(versions[0])[-1]}{rest}"
 
 
 def _without_extra_slash(path: str) -> str:
@@ -190,7 +190,7 @@ def _with_version(path: str, google: bool) -> str:
 def _openrouter(path: str) -> str:
     """A path under /api: OpenRouter's calls have one version there; the rest is Anthropic's and has none."""
     rest = path[len("/api") :]
-    found = _versions(rest)
-    if found is not None:
-        return "/api/v1" + rest[found.end() :]
+    versions = _versions(rest)
+    if versions is not None:
+        return "/api/v1" + rest[versions.end() :]
     return "/api/v1" + rest if _call(rest) else path

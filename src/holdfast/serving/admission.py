@@ -80,9 +80,9 @@ class Admission:
 def _peer(address: str) -> str:
     """Whom an address belongs to: itself, or the /64 that one customer has of IPv6."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv4Address):
+    if isinstance(ip, ipaddress.IPv4Address):
         return address
-    return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))
+    return str(ip.ipv4_mapped or ipaddress.ip_network((ip, 64), strict=False))

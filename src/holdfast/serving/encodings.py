@@ -27,8 +27,8 @@ def named(value: str | None) -> str:
     """The encoding that a header names, "" for none. Several at once are not understood, and named as they stand."""
     if not value:
         return ""
-    found = value.strip().lower()
-    return "" if found == "identity" else found
+    encoding = value.strip().lower()
+    return "" if encoding == "identity" else encoding
 
 
 def decoded(body: bytes, encoding: str, limit: int) -> bytes | None:
@@ -44,8 +44,8 @@ def decoded(body: bytes, encoding: str, limit: int) -> bytes | None:
 
 def readable(body: bytes, header: str | None, limit: int) -> bytes:
     """A body that its header `content-encoding` says something of, in plain; as it came where that is not possible."""
-    found = decoded(body, named(header), limit)
-    return body if found is None else found
+    plain = decoded(body, named(header), limit)
+    return body if plain is None else plain
 
 
 def _decoded(body: bytes, encoding: str, most: int) -> bytes | None:

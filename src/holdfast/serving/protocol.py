@@ -67,9 +67,9 @@ class Arrived:
 
     def take(self) -> bytes:
         """All of it, once."""
-        found = b"".join(self._pieces)
+        body = b"".join(self._pieces)
         self._pieces.clear()
-        return found
+        return body
 
 
 class Protocol(HttpToolsProtocol):
@@ -284,15 +284,15 @@ class Protocol(HttpToolsProtocol):
         if waiting or fcntl is None:
             return waiting
         with contextlib.suppress(OSError):
-            found = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
-            return int.from_bytes(found, sys.byteorder)
+            queued = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+            return int.from_bytes(queued, sys.byteorder)
         return 0
 
     def abort(self) -> None:
         """Close with a reset: without lingering, or the kernel would say goodbye politely (FIN)."""
-        found = self.transport.get_extra_info("socket")
+        connection = self.transport.get_extra_info("socket")
         with contextlib.suppress(OSError):  # the peer was faster
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.transport.abort()
 
 
@@ -353,16 +353,16 @@ async def send_together(send: Send, *messages: Message) -> None:
 
 def connection_of(scope: Mapping[str, Any]) -> Protocol:
     """The connection a request came by. Only our servers tell; under another one, an answer could not be broken off."""
-    found = scope.get("extensions", {}).get(CONNECTION, {}).get("connection")
-    if not isinstance(found, Protocol):
+    connection = scope.get("extensions", {}).get(CONNECTION, {}).get("connection")
+    if not isinstance(connection, Protocol):
         raise RuntimeError("this server cannot reset a connection; run the application by `serve`")
-    return found
+    return connection
 
 
 def arrived_of(scope: Mapping[str, Any]) -> Arrived:
     """What has come of a request's body without being asked for. Whoever takes it does not receive it any more."""
-    found: Arrived = scope["extensions"][CONNECTION]["arrived"]
-    return found
+    arrived: Arrived = scope["extensions"][CONNECTION]["arrived"]
+    return arrived
 
 
 def ends_with_mark(scope: Mapping[str, Any]) -> bool:

@@ -76,11 +76,11 @@ class Contents:
         name = cache_parameters.read(body).cached_content
         if name is None:
             return None
-        found = self.objects.get(scope, name, now)
-        if found is None:
+        content = self.objects.get(scope, name, now)
+        if content is None:
             return gemini.GONE
         model = body.model.removeprefix("models/")
-        if facts.model(f"gemini:{model}").name != found.model:
+        if facts.model(f"gemini:{model}").name != content.model:
             named = self._named[name].model
             text = f"Model used by GenerateContent request (models/{model}) and CachedContent (models/{named})"
             return gemini.invalid(f"{text} has to be the same.")
@@ -89,8 +89,8 @@ class Contents:
     def tokens(self, body: Body, now: float, *, scope: str) -> int:
         """What the object that a request names adds to its prompt."""
         name = cache_parameters.read(body).cached_content
-        found = None if name is None else self.objects.get(scope, name, now)
-        return 0 if found is None else found.tokens
+        content = None if name is None else self.objects.get(scope, name, now)
+        return 0 if content is None else content.tokens
 
     def offering(self, body: Body) -> Body:
         """The body with the tools of the object it names: the model may call them."""
@@ -108,42 +108,42 @@ class Contents:
         if identifier is None and call.method == "GET":
             return self._list(call, now, scope)
         name = f"cachedContents/{identifier}"
-        found = None if identifier is None else self.objects.get(scope, name, now)
+        content = None if identifier is None else self.objects.get(scope, name, now)
         if identifier is None or call.method not in ("GET", "PATCH", "DELETE"):
             raise ContentsError(WireError(404, "NOT_FOUND", f"{call.method} {call.path} is not served"))
-        if found is None:
+        if content is None:
             raise ContentsError(gemini.GONE)
         if call.method == "PATCH":
-            return self._shown(self._patch(call, found, now))
+            return self._shown(self._patch(call, content, now))
         if call.method == "DELETE":
             self.objects.delete(scope, name, now)
             del self._named[name]
             return {}
-        return self._shown(found)
+        return self._shown(content)
 
     def _create(self, call: HttpRequest, now: float, scope: str) -> dict[str, Any]:
-        body, model, known = _request(call)
-        prompt = self._reader.read(body, known, scope=scope).prompt
-        if prompt.tokens < known.floor:
-            counts = f"total_token_count={prompt.tokens}, min_total_token_count={known.floor}"
+        body, model, model_facts = _request(call)
+        prompt = self._reader.read(body, model_facts, scope=scope).prompt
+        if prompt.tokens < model_facts.floor:
+            counts = f"total_token_count={prompt.tokens}, min_total_token_count={model_facts.floor}"
             raise ContentsError(gemini.invalid(f"Cached content is too small. {counts}"))
         ttl, expires = _lifetime(body, now)
-        made = _ruled(lambda: self.objects.create(known, scope, prompt.blocks, now, ttl=ttl, expires=expires))
+        made = _ruled(lambda: self.objects.create(model_facts, scope, prompt.blocks, now, ttl=ttl, expires=expires))
         self._named[made.name] = _Named(model, _whole(string_of(body.member("displayName"))), body.member("tools"))
-        live = {found.name for found in self.objects.live(now)}
+        live = {content.name for content in self.objects.live(now)}
         self._named = {name: named for name, named in self._named.items() if name in live}
         return self._shown(made)
 
     def _list(self, call: HttpRequest, now: float, scope: str) -> dict[str, Any]:
         size, start = _number(call, "pageSize", PAGE), _number(call, "pageToken", 0)
         size = min(size or PAGE, LARGEST_PAGE)
-        found = self.objects.list(scope, now)
-        page = {"cachedContents": [self._shown(each) for each in found[start : start + size]]}
+        contents = self.objects.list(scope, now)
+        page = {"cachedContents": [self._shown(each) for each in contents[start : start + size]]}
         if not page["cachedContents"]:
             return {}
-        return {**page, "nextPageToken": str(start + size)} if start + size < len(found) else page
+        return {**page, "nextPageToken": str(start + size)} if start + size < len(contents) else page
 
-    def _patch(self, call: HttpRequest, found: CachedContent, now: float) -> CachedContent:
+    def _patch(self, call: HttpRequest, content: CachedContent, now: float) -> CachedContent:
         body = _parsed(call)
         mask = [name for name in call.query.get("updateMask", "").split(",") if name]
         given = mask or [name for name in body.members if name not in ("name", "model")]
@@ -153,18 +153,18 @@ class Contents:
                 gemini.invalid(f"Only ttl and expire_time of a CachedContent can be updated, not {fixed}.")
             )
         ttl, expires = _lifetime(body, now)
-        return _ruled(lambda: self.objects.patch(found.scope, found.name, now, ttl=ttl, expires=expires))
+        return _ruled(lambda: self.objects.patch(content.scope, content.name, now, ttl=ttl, expires=expires))
 
-    def _shown(self, found: CachedContent) -> dict[str, Any]:
-        named = self._named[found.name]
+    def _shown(self, content: CachedContent) -> dict[str, Any]:
+        named = self._named[content.name]
         return {
-            "name": found.name,
+            "name": content.name,
             "model": f"models/{named.model}",
-            "createTime": _written(found.created),
-            "updateTime": _written(found.updated),
-            "expireTime": _written(found.expires),
+            "createTime": _written(content.created),
+            "updateTime": _written(content.updated),
+            "expireTime": _written(content.expires),
             "displayName": named.display,
-            "usageMetadata": {"totalTokenCount": found.tokens},
+            "usageMetadata": {"totalTokenCount": content.tokens},
         }
 
 
@@ -185,10 +185,10 @@ def _request(call: HttpRequest) -> tuple[Body, str, ModelFacts]:
         raise ContentsError(gemini.invalid("* CreateCachedContentRequest.model: model is not specified\n"))
     if not gemini.known(model):
         raise ContentsError(gemini.missing_model(model, "v1beta", "createCachedContent"))
-    known = facts.model(f"gemini:{model}")
-    if known.marker is None:
+    model_facts = facts.model(f"gemini:{model}")
+    if model_facts.marker is None:
         raise ContentsError(gemini.missing_model(model, "v1beta", "createCachedContent"))
-    return body, model, known
+    return body, model, model_facts
 
 
 def _lifetime(body: Body, now: float) -> tuple[float | None, float | None]:

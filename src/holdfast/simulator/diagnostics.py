@@ -31,11 +31,11 @@ class Fingerprints:
         """Members to add to the response."""
         if not model.diagnostics:
             return {}
-        if body.dialect == "anthropic" and (asked := object_of(body.member("diagnostics") or b"")) is not None:
-            previous = string_of(asked.get("previous_message_id"))
-            found = self._divergence(reading, previous) if previous is not None else None
+        if body.dialect == "anthropic" and (options := object_of(body.member("diagnostics") or b"")) is not None:
+            previous = string_of(options.get("previous_message_id"))
+            divergence = self._divergence(reading, previous) if previous is not None else None
             self._kept.put(id, reading)
-            return {"diagnostics": b"null" if found is None else _anthropic(found)}
+            return {"diagnostics": b"null" if divergence is None else _anthropic(divergence)}
         if body.dialect == "openai_responses":
             self._kept.put(id, reading)
             options = object_of(body.member("prompt_cache_options") or b"") or {}
@@ -45,10 +45,10 @@ class Fingerprints:
 
     def _divergence(self, reading: Reading, previous: str) -> Divergence | None:
         earlier = self._kept.get(previous)
-        found = diagnose(None if earlier is None else earlier.prompt, reading.prompt)
+        divergence = diagnose(None if earlier is None else earlier.prompt, reading.prompt)
         if earlier is not None and earlier.settings.get("speed") != reading.settings.get("speed"):
             return Divergence("model_changed", earlier.prompt.tokens)
-        return found
+        return divergence
 
     def _openai(self, reading: Reading, previous: str) -> bytes:
         earlier = self._kept.get(previous)
@@ -57,8 +57,8 @@ class Fingerprints:
         reason = _openai_reason(earlier, reading)
         if reason is None:
             return b'{"type":"cache_hit"}'
-        found = diagnose(earlier.prompt, reading.prompt)
-        missed = earlier.prompt.tokens if found is None or not found.missed else found.missed
+        divergence = diagnose(earlier.prompt, reading.prompt)
+        missed = earlier.prompt.tokens if divergence is None or not divergence.missed else divergence.missed
         members = {
             "type": "cache_miss",
             "reason": reason,
@@ -68,10 +68,10 @@ class Fingerprints:
         return msgspec.json.encode(members)
 
 
-def _anthropic(found: Divergence) -> bytes:
-    reason: dict[str, str | int] = {"type": found.reason}
-    if found.reason.endswith("_changed"):
-        reason["cache_missed_input_tokens"] = found.missed
+def _anthropic(divergence: Divergence) -> bytes:
+    reason: dict[str, str | int] = {"type": divergence.reason}
+    if divergence.reason.endswith("_changed"):
+        reason["cache_missed_input_tokens"] = divergence.missed
     return msgspec.json.encode({"cache_miss_reason": reason})
 
 
@@ -84,7 +84,7 @@ def _openai_reason(earlier: Reading, now: Reading) -> str | None:
     for name, reason in _SETTINGS.items():
         if earlier.settings.get(name) != now.settings.get(name):
             return reason
-    found = diagnose(earlier.prompt, now.prompt)
-    if found is None:
+    divergence = diagnose(earlier.prompt, now.prompt)
+    if divergence is None:
         return None
-    return "tools_changed" if found.reason == "tools_changed" else "input_changed"
+    return "tools_changed" if divergence.reason == "tools_changed" else "input_changed"

@@ -82,8 +82,8 @@ def _grouped(roles: list[Role], dialect: str) -> list[Role]:
         begin += 1
     if dialect != "openai_responses":
         return roles[begin:]
-    kept: list[Role] = []
+    grouped: list[Role] = []
     for role in roles[begin:]:
-        if not kept or kept[-1] != role or role not in ("assistant", "tool"):
-            kept.append(role)
-    return kept
+        if not grouped or grouped[-1] != role or role not in ("assistant", "tool"):
+            grouped.append(role)
+    return grouped

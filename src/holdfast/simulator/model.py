@@ -20,8 +20,7 @@ from .messages import Part, Reply, ReplySettings, Stop, Thought, ToolCall, Words
 from .script.document import problem
 from .script.offers import any_tools, calls, fill_in, whole
 from .script.python import ask
-from .script.rules import Script, ScriptStep
-from .script.scene import Scene, choose, scene, shorten
+from .script.rules import Scene, Script, ScriptStep, choose, scene, shorten
 from .settings import settings
 
 __all__ = ["ReplySettings", "respond", "respond_to", "settings", "tokens_of"]
@@ -32,11 +31,11 @@ _FOREVER = float("inf")
 _FILLER = tuple(_SENTENCE.split())
 
 
-def respond(script: Script, request: Request, asked: ReplySettings = ReplySettings()) -> Reply:  # noqa: B008  a frozen value
+def respond(script: Script, request: Request, wanted: ReplySettings = ReplySettings()) -> Reply:  # noqa: B008  a frozen value
     """The model's reply. Thoughts are left out unless thinking is on; text ends before the first stop sequence; what
     is beyond the limit is cut off, and a tool call that does not fit is not made at all."""
-    reply, limit = _answer(script, request, asked.thinking), asked.limit
-    parts, met = _until_stop(reply.parts, asked.stop_sequences)
+    reply, limit = _answer(script, request, wanted.thinking), wanted.limit
+    parts, met = _until_stop(reply.parts, wanted.stop_sequences)
     stop: Stop = reply.stop if met is None else "stop_sequence"
     counts = [tokens_of(part) for part in parts]
     total = sum(counts)
@@ -49,12 +48,12 @@ def respond(script: Script, request: Request, asked: ReplySettings = ReplySettin
     return replace(reply, parts=tuple(parts), stop=stop, tokens=total, stop_sequence=met, thought_tokens=thoughts)
 
 
-def respond_to(script: Script, body: Body, asked: ReplySettings) -> Reply:
+def respond_to(script: Script, body: Body, wanted: ReplySettings) -> Reply:
     """The reply to a body, decoding no more of it than the script looks at."""
     if script.function is not None or any(rule.times is not None for rule in script.rules):
-        return respond(script, DIALECTS[body.dialect].decode(body), asked)
+        return respond(script, DIALECTS[body.dialect].decode(body), wanted)
     steps = (*script.turns, *(rule.step for rule in script.rules))
-    return respond(script, glance(body, tools=any(step.calls for step in steps)), asked)
+    return respond(script, glance(body, tools=any(step.calls for step in steps)), wanted)
 
 
 def tokens_of(part: Part) -> int:
@@ -151,32 +150,32 @@ def _filler(words: int) -> str:
 def _until_stop(parts: tuple[Part, ...], sequences: tuple[str, ...]) -> tuple[list[Part], str | None]:
     """The parts up to the first stop sequence in a text, and which one it was; the longest of those that begin there
     together."""
-    kept: list[Part] = []
+    before: list[Part] = []
     for part in parts:
         if isinstance(part, Words):
-            found = [(at, -len(word), word) for word in sequences if word and (at := part.text.find(word)) >= 0]
-            if found:
-                at, _, word = min(found)
-                return [*kept, *([Words(part.text[:at])] if at else [])], word
-        kept.append(part)
-    return kept, None
+            met = [(at, -len(word), word) for word in sequences if word and (at := part.text.find(word)) >= 0]
+            if met:
+                at, _, word = min(met)
+                return [*before, *([Words(part.text[:at])] if at else [])], word
+        before.append(part)
+    return before, None
 
 
 def _within(parts: Iterable[Part], counts: Iterable[int], limit: int) -> tuple[list[Part], list[int]]:
     """As many parts as fit, the last text cut; nothing follows what did not fit."""
-    kept: list[Part] = []
-    kept_counts: list[int] = []
+    fitting: list[Part] = []
+    fitting_counts: list[int] = []
     for part, count in zip(parts, counts, strict=True):
         if count <= limit:
-            kept.append(part)
-            kept_counts.append(count)
+            fitting.append(part)
+            fitting_counts.append(count)
             limit -= count
             continue
         if not isinstance(part, ToolCall) and (text := cut(part.text, limit)):
-            kept.append(replace(part, text=text))
-            kept_counts.append(limit)
+            fitting.append(replace(part, text=text))
+            fitting_counts.append(limit)
         break
-    return kept, kept_counts
+    return fitting, fitting_counts
 
 
 def cut(text: str, tokens: int) -> str:

@@ -83,8 +83,8 @@ def _openai(name: str) -> HttpResponse:
             message = f"The model '{name}' does not exist"
             return _missing("openai_chat", WireError(404, "model_not_found", message))
         return _found(_openai_model(model, name))
-    known = facts.default()
-    models = (*known.models("openai"), *known.models("deepseek"))
+    table = facts.default()
+    models = (*table.models("openai"), *table.models("deepseek"))
     return _found({"object": "list", "data": [_openai_model(model, model.name) for model in models]})
 
 

@@ -15,26 +15,25 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.caches import Block, Cache, Noise, Noisy, Outcome, Prompt, chain
+from holdfast.caches import Block, Cache, Noise, Noisy, Outcome, Prompt, chain, rules
 from holdfast.caches import cache as cache_of
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
-from holdfast.records import Usage
-from holdfast.wire import COUNTING, Body, Dialect, PromptReader, Unreadable, WireError, dialect_of
+from holdfast.records import Block as Part
+from holdfast.records import Message, Request, Text, ToolUse, Usage
+from holdfast.wire import COUNTING, DIALECTS, Body, Dialect, PromptReader, Unreadable, WireError, dialect_of
 
 from . import checks, models_list, replies
 from .clock import Clock, SystemClock
 from .contents import Contents
-from .conversations import Conversations
+from .continuations import MessageThreads, StoredResponses
 from .diagnostics import Fingerprints
 from .faults import Fault, Faults
 from .journal import Journal, Record
-from .messages import Envelope, HttpRequest, HttpResponse, Reply
+from .messages import Envelope, HttpRequest, HttpResponse, Reply, ToolCall, Words
 from .model import respond_to, settings
-from .output import sent_back
 from .script import ECHO, Script
 from .script.offers import whole
-from .threads import MessageThreads
 
 JSON = ("content-type", "application/json")
 PREFIXES = ("/anthropic", "/openai", "/gemini")
@@ -94,8 +93,8 @@ class Exchange:
             self.record.state = "abandoned"
             if self.sent and self.record.usage is not None and self.answer.chunks is not None:
                 ends = list(accumulate(map(len, self.answer.chunks)))
-                said = self.record.usage.output * bisect_right(ends, self.sent) // len(ends)
-                self.record.usage = replace(self.record.usage, output=said)
+                output = self.record.usage.output * bisect_right(ends, self.sent) // len(ends)
+                self.record.usage = replace(self.record.usage, output=output)
             if self._cache is not None and self._outcome is not None and self.record.first_token_at is None:
                 self._cache.abandon(self._outcome, self._clock.now())
                 if self._journal is not None:
@@ -126,10 +125,10 @@ class Simulator:
         self._caches: dict[str, Cache] = {}
         self._reader = PromptReader()
         self._fingerprints = Fingerprints(self._keep)
-        self._conversations = Conversations(self._keep)
+        self._responses = StoredResponses(self._keep)
         self._threads = MessageThreads(self._keep)
-        self._continued: dict[str, MessageThreads | Conversations] = {"anthropic": self._threads}
-        self._continued["openai_responses"] = self._conversations
+        self._continued: dict[str, MessageThreads | StoredResponses] = {"anthropic": self._threads}
+        self._continued["openai_responses"] = self._responses
         self._contents = Contents(self._reader)
 
     def answer(self, call: HttpRequest) -> HttpResponse:
@@ -143,10 +142,10 @@ class Simulator:
         """A request starts now. Never raises on what a client sends."""
         call = _without_prefix(call)
         record = self._opened(call)
-        found = dialect_of(call.path) if call.method == "POST" and _served(call.path) else None
-        if found is None:
+        target = dialect_of(call.path) if call.method == "POST" and _served(call.path) else None
+        if target is None:
             return Exchange(self.clock, record, self._side(call, record))
-        dialect, body, model = self._parsed(found, call, record)
+        dialect, body, model = self._parsed(target, call, record)
         error = self._check(dialect, body, model, call, record)
         fault = self.faults.take(call, model.name, refused=error is not None)
         record.fault = "" if fault is None else fault.label
@@ -163,10 +162,10 @@ class Simulator:
         Its usage is in the exchange's record.
         """
         record = self._opened(call)
-        found = dialect_of(call.path)
-        if found is None:
+        target = dialect_of(call.path)
+        if target is None:
             raise HoldfastError(f"{call.path} is not a path of a model; nothing can be billed for it.")
-        _, body, model = self._parsed(found, call, record)
+        _, body, model = self._parsed(target, call, record)
         if isinstance(body, Unreadable):
             raise HoldfastError(f"the body for {call.path} cannot be billed: {body.reason}.")
         cache = self._cache(model)
@@ -184,9 +183,9 @@ class Simulator:
         return record
 
     def _parsed(
-        self, found: tuple[Dialect, str], call: HttpRequest, record: Record
+        self, target: tuple[Dialect, str], call: HttpRequest, record: Record
     ) -> tuple[Dialect, Body | Unreadable, ModelFacts]:
-        dialect, model_in_path = found
+        dialect, model_in_path = target
         body = self._reader.parse(dialect, call.body, model=model_in_path)
         if isinstance(body, Body) and dialect.name in self._continued:
             whole = self._continued[dialect.name].expanded(body)
@@ -220,7 +219,7 @@ class Simulator:
         if dialect.name == "anthropic" and isinstance(body, Body) and (error is None or error.status == 400):
             error = self._threads.missing(body) or error  # without what a thread holds the rest looks wrong
         if error is None and isinstance(body, Body):
-            error = self._conversations.missing(body)
+            error = self._responses.missing(body)
             error = error or self._contents.missing(body, record.at, scope=record.workspace)
         return error
 
@@ -229,15 +228,15 @@ class Simulator:
     ) -> Exchange:
         previous = self._reader.previous(body, model, scope=record.workspace)
         reading = self._reader.read(body, model, scope=record.workspace)
-        asked = settings(dialect.name, body, call)
+        wanted = settings(dialect.name, body, call)
         counting = call.path.endswith(COUNTING)
-        if fault is not None and fault.kind == "sse_error" and (counting or not asked.stream):
+        if fault is not None and fault.kind == "sse_error" and (counting or not wanted.stream):
             return self._failed(fault, dialect, call, record)
         if counting:
             tokens = reading.prompt.tokens + self._contents.tokens(body, record.at, scope=record.workspace)
             return Exchange(self.clock, record, _counted(dialect, tokens), fault)
         try:
-            reply = respond_to(self.script, self._contents.offering(body), asked)
+            reply = respond_to(self.script, self._contents.offering(body), wanted)
         except HoldfastError as problem:  # the script is wrong, not the client
             refused = self._refused(dialect, WireError(500, "api_error", str(problem)), call, record)
             refused.answer = replace(refused.answer, headers=(*refused.answer.headers, ("x-should-retry", "false")))
@@ -247,16 +246,16 @@ class Simulator:
         used = self._settle(record, outcome, previous, body, reply.tokens)
         if not model.known:
             record.why = (*record.why, f"nothing is known about this model; a floor of {model.floor} tokens is assumed")
-        record.stream = asked.stream
+        record.stream = wanted.stream
         response_id = _response_id(dialect.name, record.number)
         envelope = Envelope(
             id=response_id,
             model=whole(body.model),
             created=int(record.at),
             usage=used if fault is None else fault.reported(used),
-            stream=asked.stream,
+            stream=wanted.stream,
             extra=self._fingerprints.compare(body, reading, model, response_id),
-            settings=asked,
+            settings=wanted,
         )
         self._keep_conversation(body, response_id, reply, envelope)
         exchange = Exchange(self.clock, record, replies.answer(dialect.name, reply, envelope), fault)
@@ -271,7 +270,7 @@ class Simulator:
     def _keep_conversation(self, body: Body, id: str, reply: Reply, envelope: Envelope) -> None:
         """What a later request may name instead of sending it."""
         if body.dialect == "openai_responses":
-            self._conversations.keep(body, id, replies.RENDERERS[body.dialect].body(reply, envelope))
+            self._responses.keep(body, id, replies.RENDERERS[body.dialect].body(reply, envelope))
         elif body.member("thread") is not None and body.dialect == "anthropic":
             self._threads.keep(body, id, replies.RENDERERS[body.dialect].body(reply, envelope))
 
@@ -373,8 +372,21 @@ def _with_paths(line: str, outcome: Outcome, body: Body) -> str:
 
 
 def _shown(record: Record) -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.to_builtins(record)
+    members: dict[str, Any] = msgspec.to_builtins(record)
     if record.usage is not None:
         used = record.usage
-        shown["usage"] = {"input": used.input, "read": used.read, "written": dict(used.writes), "output": used.output}
-    return shown
+        members["usage"] = {"input": used.input, "read": used.read, "written": dict(used.writes), "output": used.output}
+    return members
+
+
+def sent_back(body: Body, reply: Reply, model: ModelFacts, reader: PromptReader) -> tuple[Block, ...]:
+    """The assistant message a client makes of this reply, as blocks of a prompt."""
+    content: list[Part] = [Text(part.text) for part in reply.parts if isinstance(part, Words)]
+    content += [ToolUse(part.id, part.name, part.input) for part in reply.parts if isinstance(part, ToolCall)]
+    if not content or not rules(model).keeps_output:
+        return ()
+    dialect = DIALECTS[body.dialect]
+    request = Request(model=model.ref, messages=(Message("assistant", tuple(content)),), output_limit=1)
+    parsed = dialect.parse(dialect.encode(request), model=body.model)
+    assert isinstance(parsed, Body)  # our own encoding
+    return reader.read(parsed, model).prompt.blocks

@@ -17,10 +17,10 @@ from .messages import HttpRequest, ReplySettings
 
 def settings(dialect: str, body: Body, call: HttpRequest | None = None) -> ReplySettings:
     """The settings in a body of this dialect; Gemini says in the call's path and query whether to stream, and how."""
-    asked = _READERS[dialect](body)
+    wanted = _READERS[dialect](body)
     if dialect == "gemini" and call is not None and call.path.endswith(":streamGenerateContent"):
-        asked = replace(asked, stream=True, sse=call.query.get("alt") == "sse")
-    return asked
+        wanted = replace(wanted, stream=True, sse=call.query.get("alt") == "sse")
+    return wanted
 
 
 def _anthropic(body: Body) -> ReplySettings:
@@ -39,11 +39,11 @@ def _chat(body: Body) -> ReplySettings:
     facts = facts_of(body.model)
     deepseek = facts.provider == "deepseek"
     effort = _member(body, "reasoning_effort")
-    asked = effort not in (None, "none") or _mapping(body, "thinking").get("type") in ("enabled", "adaptive")
+    thinking = effort not in (None, "none") or _mapping(body, "thinking").get("type") in ("enabled", "adaptive")
     reasoner = deepseek and facts.name == "deepseek-reasoner"
     limit = _whole(_member(body, "max_completion_tokens"))
     return ReplySettings(
-        thinking=asked or reasoner,
+        thinking=thinking or reasoner,
         limit=_whole(_member(body, "max_tokens")) if limit is None else limit,
         stop_sequences=_texts(_member(body, "stop")),
         stream=_member(body, "stream") is True,

@@ -35,17 +35,17 @@ class Trust(Struct, frozen=True):
 
 def trust(environ: Mapping[str, str] | None = None) -> Trust:
     """What connections to providers trust in this environment."""
-    found = os.environ if environ is None else environ
-    return _trust(tuple((name, value) for name in VARIABLES if (value := found.get(name, "").strip())))
+    variables = os.environ if environ is None else environ
+    return _trust(tuple((name, value) for name in VARIABLES if (value := variables.get(name, "").strip())))
 
 
-def untrusted(error: BaseException, found: Trust) -> str | None:
+def untrusted(error: BaseException, trusted: Trust) -> str | None:
     """What is said of a certificate that is not trusted; None of another problem."""
     problem = getattr(error, "certificate_error", None) or error  # the library's own has no reason in it
     if not isinstance(problem, ssl.SSLCertVerificationError):
         return None
     text = f"its certificate is not trusted ({getattr(problem, 'verify_message', None) or 'verification failed'})"
-    return "; ".join((text, *found.problems, _ADVICE))
+    return "; ".join((text, *trusted.problems, _ADVICE))
 
 
 _ADVICE = (

@@ -63,7 +63,7 @@ class Reuse:
         if _TCP_INFO is None:
             return None
         try:
-            found = self._socket.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _SIZE)
+            info = self._socket.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _SIZE)
         except OSError:
             return None
-        return None if len(found) < _SIZE else int(struct.unpack_from("Q", found, _BYTES_ACKED)[0])
+        return None if len(info) < _SIZE else int(struct.unpack_from("Q", info, _BYTES_ACKED)[0])

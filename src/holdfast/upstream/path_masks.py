@@ -38,15 +38,15 @@ def shown_address(address: str) -> str:
 
 def shown_path(path: str, base: str = "") -> str:
     """A request's path without `base`, which is the configured address's part of it, and without keys."""
-    kept = path.removeprefix(base) if base else path
+    relative = path.removeprefix(base) if base else path
     parts, before = [], ""
-    for part in kept.split("/"):
+    for part in relative.split("/"):
         name, given, _ = _decoded(part).partition("=")
         parts.append(
             MASK if part and (before in _DOORS or (given and _word(name) in _DOORS) or _is_key(part)) else part
         )
         before = _word(name) if part else before  # an empty part is none: /key//abc
-    return ("…" if base and kept != path else "") + "/".join(parts)
+    return ("…" if base and relative != path else "") + "/".join(parts)
 
 
 def _decoded(part: str) -> str:

@@ -44,7 +44,7 @@ def command(age: str | None, dry_run: bool, yes: bool, json_: bool) -> None:
     if not days:
         raise HoldfastError("store.retention is 0: everything is kept; --older-than says what is old")
     before = round((time.time() - days * _DAY_S) * 1_000_000)
-    keep, old = keeps.kept(), counted(days, "day")
+    keep, old = keeps.agent_sessions(), counted(days, "day")
     with open_store(path) as store:
         would = store.would_prune(before, keep=keep, keep_client=AGENT)
         if dry_run:

@@ -36,8 +36,8 @@ def check(body: Body | Unreadable, facts: ModelFacts | None, call: HttpRequest) 
     if not body.model.startswith("claude-"):
         return WireError(404, "not_found_error", f"model: {body.model}")
     counting = call.path.rstrip("/").endswith("/count_tokens")
-    found = next((text for text in _wrong(body, facts, counting)), None)
-    return None if found is None else _invalid(found)
+    problem = next((text for text in _wrong(body, facts, counting)), None)
+    return None if problem is None else _invalid(problem)
 
 
 def _wrong(body: Body, facts: ModelFacts | None, counting: bool) -> Iterator[str]:
@@ -95,13 +95,13 @@ def _late_tools(body: Body) -> Iterator[str]:
         yield "At least one tool must have defer_loading=false. All tools cannot be deferred."
     if b'"tool_reference"' not in raw:
         return
-    known = {string_of((object_of(body.text(body.blocks[index])) or {}).get("name")) for index in tools}
+    names = {string_of((object_of(body.text(body.blocks[index])) or {}).get("name")) for index in tools}
     for index, block in enumerate(body.blocks):
         if block.section == "messages" and raw.find(b'"tool_reference"', block.start, block.end) >= 0:
             if not _DIALECT.kind(body, index).endswith("tool_result"):
                 continue
             for name in references(body.text(block)):
-                if name not in known:
+                if name not in names:
                     yield f"Tool reference '{name}' not found in available tools"
 
 
@@ -146,7 +146,7 @@ def _roles(messages: list[_Message], facts: ModelFacts | None) -> Iterator[str]:
 def _plainly_paired(messages: list[_Message]) -> bool:
     """Whether every message of calls is followed by one with exactly their results: nearly all conversations are of
     that shape, and it is seen without joining turns."""
-    asked: list[object] = []
+    pending: list[object] = []
     for message in messages:
         calls: list[object] = []
         results: list[object] = []
@@ -155,10 +155,10 @@ def _plainly_paired(messages: list[_Message]) -> bool:
                 results.append(item.tool_use_id)
             elif item.type == "tool_use":
                 calls.append(item.id)
-        if results != asked or (calls and message.role != "assistant"):
+        if results != pending or (calls and message.role != "assistant"):
             return False
-        asked = calls
-    return not asked
+        pending = calls
+    return not pending
 
 
 class _Turn(Struct):
@@ -177,8 +177,8 @@ def _turns(messages: list[_Message]) -> list[_Turn]:
             continue
         if not turns or turns[-1].role != message.role:
             turns.append(_Turn(message.role))
-        turns[-1].calls += [(index, i, found) for i, found in message.ids("tool_use")]
-        turns[-1].results += [(index, i, found) for i, found in message.ids("tool_result")]
+        turns[-1].calls += [(index, i, call) for i, call in message.ids("tool_use")]
+        turns[-1].results += [(index, i, call) for i, call in message.ids("tool_result")]
     return turns
 
 
@@ -188,17 +188,17 @@ def _pairs(messages: list[_Message]) -> Iterator[str]:
         return
     turns = _turns(messages)
     for place, turn in enumerate(turns):
-        asked = {found for _, _, found in turns[place - 1].calls} if place else set()
-        for index, i, found in turn.results:
-            if found not in asked:
+        called = {call for _, _, call in turns[place - 1].calls} if place else set()
+        for index, i, call in turn.results:
+            if call not in called:
                 yield (
-                    f"messages.{index}.content.{i}: unexpected `tool_use_id` found in `tool_result` blocks: {found}. "
+                    f"messages.{index}.content.{i}: unexpected `tool_use_id` found in `tool_result` blocks: {call}. "
                     "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
                 )
-        answered = {found for _, _, found in turns[place + 1].results} if place + 1 < len(turns) else set()
-        open_calls = [(index, found) for index, _, found in turn.calls if found not in answered]
+        answered = {call for _, _, call in turns[place + 1].results} if place + 1 < len(turns) else set()
+        open_calls = [(index, call) for index, _, call in turn.calls if call not in answered]
         if open_calls:
-            yield _unanswered(open_calls[0][0], [found for _, found in open_calls])
+            yield _unanswered(open_calls[0][0], [call for _, call in open_calls])
 
 
 def _unanswered(index: int, calls: list[str]) -> str:

@@ -46,9 +46,9 @@ def _markers(body: Body, dialect: Dialect) -> list[Marker]:
     if named is None:
         return list(dialect.markers(body))
     ttls = {index: _ending(body.text(body.blocks[index])) for index in named}
-    found = [Marker(index, ttl, at=body.blocks[index].start) for index, ttl in ttls.items() if ttl is not None]
+    markers = [Marker(index, ttl, at=body.blocks[index].start) for index, ttl in ttls.items() if ttl is not None]
     others = dialect.markers(body, [index for index, ttl in ttls.items() if ttl is None])
-    return sorted([*found, *others], key=lambda marker: len(body.blocks) if marker.block is None else marker.block)
+    return sorted([*markers, *others], key=lambda marker: len(body.blocks) if marker.block is None else marker.block)
 
 
 def _ending(text: bytes) -> str | None:
@@ -67,14 +67,14 @@ def _named(body: Body) -> list[int] | None:
     if starts != sorted(starts):
         by_place = sorted(by_place, key=starts.__getitem__)
         starts.sort()
-    found = set()
+    places = set()
     at = body.raw.find(_WORD)
     while at >= 0:
         place = bisect(starts, at) - 1
         if place >= 0 and at < body.blocks[by_place[place]].end:
-            found.add(by_place[place])
+            places.add(by_place[place])
         at = body.raw.find(_WORD, at + len(_WORD))
-    return sorted(found)
+    return sorted(places)
 
 
 def _order(body: Body, explicit: Sequence[Marker]) -> Iterator[str]:

@@ -69,8 +69,8 @@ def check(body: Body | Unreadable, call: HttpRequest) -> WireError | None:
         return unreadable(body.reason)
     if not known(model or body.model):
         return missing_model(model or body.model, version, method)
-    found = next(_wrong(body, method), None)
-    return None if found is None else invalid(found)
+    problem = next(_wrong(body, method), None)
+    return None if problem is None else invalid(problem)
 
 
 def known(model: str) -> bool:

@@ -79,13 +79,13 @@ def _cache(body: Body, dialect: str, facts: ModelFacts | None) -> Iterator[Refus
             "prompt_cache_key",
             "string_above_max_length",
         )
-    known = facts is not None and facts.known
-    if known and facts is not None and not facts.breakpoints and _is_set(body, _OPTIONS):
+    is_known = facts is not None and facts.known
+    if is_known and facts is not None and not facts.breakpoints and _is_set(body, _OPTIONS):
         yield _unsupported(_OPTIONS)
-    if known and facts is not None and not facts.retention_field and _is_set(body, _RETENTION):
+    if is_known and facts is not None and not facts.retention_field and _is_set(body, _RETENTION):
         yield _unsupported(_RETENTION)
     if scan.may_name(body.raw, _MARKER, 0, len(body.raw)):
-        yield from _breakpoints(body, dialect, facts if known else None)
+        yield from _breakpoints(body, dialect, facts if is_known else None)
 
 
 def _breakpoints(body: Body, dialect: str, facts: ModelFacts | None) -> Iterator[Refusal]:
@@ -130,19 +130,19 @@ def _chat(body: Body) -> Iterator[Refusal]:
     if not messages:
         text = "Expected an array with minimum length 1, but got an empty array instead."
         yield _invalid(f"Invalid 'messages': empty array. {text}", "messages", "empty_array")
-    asked: list[str] = []
+    pending: list[str] = []
     for index, message in enumerate(messages):
         if message.role == "tool":
-            if not asked and (index == 0 or messages[index - 1].role != "tool"):
+            if not pending and (index == 0 or messages[index - 1].role != "tool"):
                 text = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
                 yield _invalid(f"Invalid parameter: {text}", f"messages.[{index}].role")
-            asked = [call for call in asked if call != message.tool_call_id]
+            pending = [call for call in pending if call != message.tool_call_id]
             continue
-        if asked:
-            yield _unanswered(asked)
-        asked = [call.id for call in message.tool_calls or [] if message.role == "assistant"]
-    if asked:
-        yield _unanswered(asked)
+        if pending:
+            yield _unanswered(pending)
+        pending = [call.id for call in message.tool_calls or [] if message.role == "assistant"]
+    if pending:
+        yield _unanswered(pending)
 
 
 class _Entry(Struct):

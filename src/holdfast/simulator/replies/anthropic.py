@@ -63,8 +63,8 @@ def _message(envelope: Envelope) -> dict[str, Any]:
 
 def _block(part: Part, envelope: Envelope) -> dict[str, Any]:
     if isinstance(part, Thought):
-        shown = part.text if envelope.settings.show_thoughts else ""
-        return {"type": "thinking", "thinking": shown, "signature": seal(part.text)}
+        text = part.text if envelope.settings.show_thoughts else ""
+        return {"type": "thinking", "thinking": text, "signature": seal(part.text)}
     if isinstance(part, ToolCall):
         return {"type": "tool_use", "id": part.id, "name": part.name, "input": Raw(part.input)}
     return {"type": "text", "text": part.text}

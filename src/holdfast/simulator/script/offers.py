@@ -1,21 +1,26 @@
-"""The tools a request offers, and the calls that a step makes of them."""
+"""The tools a request offers, and the calls that a step makes of them.
+
+Some tools are made known by the conversation on its way: on Anthropic a result names a deferred tool; on Responses an
+item holds the definitions. The model answers at the end, so everything that stands in the conversation counts.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.records import Message, Opaque, Request, ToolDefinition
+from holdfast.records import Block, Message, Opaque, Request, ToolDefinition, ToolResult
+from holdfast.wire import array_of, object_of, references
+from holdfast.wire.codecs import LATE_TOOLS, decode_tool
 
 from ..messages import ToolCall
 from .document import problem
-from .late import allowed, found
-from .rules import ANY, CallStep, Script
-from .scene import Scene, last_turn
+from .rules import ANY, CallStep, Scene, Script, last_turn
 from .schema_inputs import fit
 
 _PREFIX = {"anthropic": "toolu_", "gemini": "fc-"}
@@ -35,22 +40,22 @@ class Offer(Struct, frozen=True):
 
 def offers(request: Request) -> tuple[Offer, ...]:
     """The tools that can be called with a JSON object: in the request's order, then those that came later."""
-    late, among = found(request), allowed(request)
+    late, among = late_tools(request), allowed(request)
     names = {whole(name) for name in late.names}
-    known: dict[str, Offer] = {}
+    by_name: dict[str, Offer] = {}
     for tool in (*request.tools, *late.tools):
         offer = _offer(tool, request.dialect)
         if offer is None or (among is not None and offer.name not in among):
             continue
         if offer.deferred and offer.name in names:
             offer = Offer(offer.name, offer.schema)
-        known.setdefault(offer.name, offer)
-    return tuple(known.values())
+        by_name.setdefault(offer.name, offer)
+    return tuple(by_name.values())
 
 
 def any_tools(request: Request) -> bool:
     """Whether a request declares tools at all."""
-    return bool(request.tools) or bool(found(request).tools)
+    return bool(request.tools) or bool(late_tools(request).tools)
 
 
 def _offer(tool: ToolDefinition | Opaque, dialect: str | None) -> Offer | None:
@@ -142,3 +147,65 @@ def _json(script: Script, step: CallStep, value: Any) -> bytes:
         return msgspec.json.encode(value)
     except (TypeError, OverflowError, UnicodeEncodeError, RecursionError) as error:
         raise problem(script.name, step.line, f"the call's `input` has no form in JSON ({error})") from error
+
+
+_HOLDERS = (LATE_TOOLS, "tool_search_output")
+
+
+class LateTools(Struct, frozen=True):
+    """Deferred tools that were made known by their names, and tools that came with their definitions."""
+
+    names: frozenset[str] = frozenset()
+    tools: tuple[ToolDefinition | Opaque, ...] = ()
+
+
+def late_tools(request: Request) -> LateTools:
+    """What the conversation of a request has made known."""
+    names: set[str] = set()
+    tools: list[ToolDefinition | Opaque] = []
+    for block in _opaque(request):
+        if block.kind == "tool_reference":
+            names.add(str(_members(block.raw).get("tool_name")))
+        elif block.kind.endswith("tool_result"):
+            names.update(references(block.raw))
+        elif block.kind in _HOLDERS:
+            held = [decode_tool(raw) for raw in array_of((object_of(block.raw) or {}).get("tools", b"")) or ()]
+            tools += held
+            names.update(tool.name for tool in held if isinstance(tool, ToolDefinition))
+    return LateTools(frozenset(names), tuple(tools))
+
+
+def _opaque(request: Request) -> Iterator[Opaque]:
+    """The blocks of unknown kinds, in results too."""
+    system = request.system_prompt if isinstance(request.system_prompt, tuple) else ()
+    blocks: list[Block] = [*system, *(block for message in request.messages for block in message.content)]
+    for block in blocks:
+        for each in block.content if isinstance(block, ToolResult) else (block,):
+            if isinstance(each, Opaque):
+                yield each
+
+
+def allowed(request: Request) -> frozenset[str] | None:
+    """The tools that `tool_choice` restricts the model to; None where it may call any."""
+    choice = _members(dict(request.rest).get("tool_choice", b""))
+    if choice.get("type") != "allowed_tools":
+        return None
+    inner = choice.get("allowed_tools")
+    tools = (inner if isinstance(inner, dict) else choice).get("tools")
+    names = [_name(tool) for tool in tools] if isinstance(tools, list) else []
+    return frozenset(name for name in names if name is not None)
+
+
+def _name(tool: Any) -> str | None:
+    """A tool by its name; Chat Completions wraps it once more."""
+    function = tool.get("function", tool) if isinstance(tool, dict) else None
+    name = function.get("name") if isinstance(function, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _members(raw: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(raw) if raw else {}
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -83,8 +83,8 @@ class _Fitter:
             if self.left < 0:
                 break
             if isinstance(reference := schema.get("$ref"), str):
-                found = self.find(reference)
-                schema = _merged({key: inner for key, inner in schema.items() if key != "$ref"}, found)
+                target = self.find(reference)
+                schema = _merged({key: inner for key, inner in schema.items() if key != "$ref"}, target)
             elif isinstance(parts := schema.get("allOf"), list):
                 schema = {key: inner for key, inner in schema.items() if key != "allOf"}
                 for part in parts:

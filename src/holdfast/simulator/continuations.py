@@ -1,8 +1,4 @@
-"""Anthropic's message threads (a beta): a request that continues one sends what is new, the provider holds the rest.
-
-The Python SDK's own tool loop works this way. What is billed is the whole conversation. The markers of earlier messages
-are not held: each was set for the request that sent it, and a request may have four.
-"""
+"""Requests that continue what the provider holds: Anthropic's message threads, OpenAI's `previous_response_id`."""
 
 from __future__ import annotations
 
@@ -31,7 +27,12 @@ class _Held(Struct, frozen=True):
 
 
 class MessageThreads:
-    """Conversations by the id of their latest answers; the oldest are forgotten."""
+    """Anthropic's threads (a beta) by the id of their latest answers; the oldest are forgotten.
+
+    A request sends what is new, the provider holds the rest; the Python SDK's own tool loop works this way. What is
+    billed is the whole conversation. The markers of earlier messages are not held: each was set for the request that
+    sent it, and a request may have four.
+    """
 
     def __init__(self, keep: int) -> None:
         self._held: Recent[_Held] = Recent(keep, size=lambda held: sum(map(len, held.messages)))
@@ -75,3 +76,40 @@ def _unmarked(body: Body) -> bytes:
         if marker.block is not None and body.blocks[marker.block].section == "messages":
             splices += _DIALECT.remove(body, marker)
     return body.apply(splices)
+
+
+class _Output(Struct):
+    output: list[Raw] = []
+
+
+class StoredResponses:
+    """Input and output items of OpenAI's earlier responses, by id; the oldest are forgotten."""
+
+    def __init__(self, keep: int) -> None:
+        self._items: Recent[tuple[bytes, ...]] = Recent(keep, size=lambda items: sum(map(len, items)))
+
+    def expanded(self, body: Body) -> bytes | None:
+        """The body with the earlier items put before its own; None if it continues nothing we know."""
+        earlier = self._items.get(string_of(body.member("previous_response_id")) or "")
+        if earlier is None:
+            return None
+        return body.apply(body.set_member("input", arr((*earlier, *_input_items(body.member("input") or b"[]")))))
+
+    def missing(self, body: Body) -> WireError | None:
+        """A response nobody knows (any more)."""
+        previous = string_of(body.member("previous_response_id"))
+        if previous is None or self._items.get(previous) is not None:
+            return None
+        return WireError(400, "invalid_request_error", f"Previous response with id '{previous}' not found.")
+
+    def keep(self, body: Body, id: str, rendered: bytes) -> None:
+        """Remember what was said, unless the client asked not to store it."""
+        if body.dialect == "openai_responses" and body.member("store") != b"false":
+            output = msgspec.json.decode(rendered, type=_Output).output
+            self._items.put(id, (*_input_items(body.member("input") or b"[]"), *(bytes(item) for item in output)))
+
+
+def _input_items(raw: bytes) -> list[bytes]:
+    if raw[:1] == b'"':
+        return [b'{"role":"user","content":' + raw + b"}"]
+    return array_of(raw) or []
