@@ -23,7 +23,7 @@ from holdfast.core.planner import Tenant
 from holdfast.core.situation import Strategy
 from holdfast.core.strategies import STRATEGIES, rolling, two_point
 from holdfast.facts import ModelFacts, model
-from holdfast.lab import Call, ReplayOptions, optimal
+from holdfast.lab import ReplayOptions, TimedCall, optimal
 from holdfast.lab import run as run_lab
 from holdfast.lab.playback import billed, replay
 
@@ -133,13 +133,13 @@ def _world(name: str, raises: Raise) -> ModelFacts:
 
 
 @cache
-def _calls(kind: str, pattern: str, ref: str, quick: bool) -> list[list[list[Call]]]:
+def _calls(kind: str, pattern: str, ref: str, quick: bool) -> list[list[list[TimedCall]]]:
     """The lanes of a set, once for each seed."""
     load = shaped_calls if kind == "coding" else dialogue_calls
     return [load(pattern, seed, model(ref)) for seed in seeds(pattern, quick=quick)]
 
 
-def _economic(sets: Sequence[Sequence[Sequence[Call]]], world: ModelFacts, known: Raise | None) -> list[Decimal]:
+def _economic(sets: Sequence[Sequence[Sequence[TimedCall]]], world: ModelFacts, known: Raise | None) -> list[Decimal]:
     """What each lane costs. What the core believes of the route at the start is `known`."""
     believed, paid = model(world.ref), []
     for lanes in sets:
@@ -152,7 +152,7 @@ def _economic(sets: Sequence[Sequence[Sequence[Call]]], world: ModelFacts, known
     return paid
 
 
-def _fixed(sets: Sequence[Sequence[Sequence[Call]]], world: ModelFacts) -> dict[str, Decimal]:
+def _fixed(sets: Sequence[Sequence[Sequence[TimedCall]]], world: ModelFacts) -> dict[str, Decimal]:
     """What each fixed strategy costs over the whole set."""
     lanes, settings = [calls for each in sets for calls in each], Cache(strategy="rolling")
     sums: dict[str, Decimal] = {}

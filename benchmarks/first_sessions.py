@@ -42,8 +42,8 @@ from holdfast.facts import ModelFacts, model
 from holdfast.lab import Trace, read, with_gaps
 from holdfast.lab.filler import words
 from holdfast.lab.peers import PEERS
-from holdfast.lab.playback import Core, Marks, play
-from holdfast.lab.sessions import Turn, turns
+from holdfast.lab.playback import CoreWay, Marks, play
+from holdfast.lab.sessions import TimedRequest, turns
 from holdfast.lab.timed_prompts import prices
 from holdfast.records import Request, Usage
 from holdfast.simulator import Simulator, VirtualClock
@@ -273,9 +273,9 @@ def recorded_sessions(*, quick: bool) -> Iterator[Result]:
             place = PEERS[peer].place
             marks = [[place(turn.prompt) for turn in session] for session in sessions]
             tenant = Tenant()
-            ours = _played(sessions, marks, facts, lambda: Core(Cache(), facts, tenant=tenant, client=peer))  # noqa: B023
+            ours = _played(sessions, marks, facts, lambda: CoreWay(Cache(), facts, tenant=tenant, client=peer))  # noqa: B023
             yield from _dearer(f"sessions as {peer}, {name}", ours, _played(sessions, marks, facts, lambda: None))
-        unmarked = _played(sessions, [()] * len(sessions), facts, lambda: Core(Cache(), facts))  # noqa: B023
+        unmarked = _played(sessions, [()] * len(sessions), facts, lambda: CoreWay(Cache(), facts))  # noqa: B023
         marks = [[PEERS["automatic"].place(turn.prompt) for turn in session] for session in sessions]
         automatic = _played(sessions, marks, facts, lambda: None)
         ratios = _ratios(unmarked, automatic)
@@ -290,12 +290,15 @@ def _traces() -> tuple[Trace, ...]:
 
 
 def _played(
-    sessions: Sequence[Sequence[Turn]], marks: Sequence[Marks], facts: ModelFacts, way: Callable[[], Core | None]
+    sessions: Sequence[Sequence[TimedRequest]],
+    marks: Sequence[Marks],
+    facts: ModelFacts,
+    way: Callable[[], CoreWay | None],
 ) -> list[Decimal]:
     """What each session costs, which begins with an empty cache; by nobody's way the client's markers stay."""
     price, paid = prices(facts), []
     for session, theirs in zip(sessions, marks, strict=True):
-        chosen = way() or Core(ALONE, facts)
+        chosen = way() or CoreWay(ALONE, facts)
         outcomes: list[Outcome] = [played.outcome for played in play(session, chosen, cache(facts), marks=theirs)]
         paid.append(price.tokens(sum(price.of(outcome) for outcome in outcomes)))
     return paid

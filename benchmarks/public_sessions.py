@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from benchmarks.recordings import PUBLIC
 from holdfast import __version__
-from holdfast.lab import RECORDED, Replayed, read, run
+from holdfast.lab import RECORDED, ReplayReport, read, run
 
 FIGURES = Path(__file__).with_suffix(".json")
 STRATEGIES = ("economic", "rolling", "rolling-1h", "automatic", "claude-code", "none", "optimal")
@@ -64,7 +64,7 @@ def measure() -> Figures:
     )
 
 
-def rows(report: Replayed, model: str) -> tuple[Row, ...]:
+def rows(report: ReplayReport, model: str) -> tuple[Row, ...]:
     return tuple(
         Row(
             each.strategy,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.caches import chain
 from holdfast.facts import ModelFacts
-from holdfast.lab import SEEDS, Call, Trace, lanes, read, with_gaps
+from holdfast.lab import SEEDS, TimedCall, Trace, lanes, read, with_gaps
 from holdfast.lab.rebuild import rebuild
 from holdfast.lab.sessions import calls_of
 from holdfast.records import Request
@@ -58,12 +58,12 @@ def _spoken(trace: Trace) -> bool:
     return isinstance(trace.steps[0].content, Request)
 
 
-def shaped_calls(pattern: str, seed: int, model: ModelFacts) -> list[list[Call]]:
+def shaped_calls(pattern: str, seed: int, model: ModelFacts) -> list[list[TimedCall]]:
     """The prompts of every lane of the shaped sessions, as if they had gone to this model."""
     found = []
     for trace in shaped():
         for steps in lanes(with_gaps(trace, pattern, seed)).values():
-            calls: list[Call] = []
+            calls: list[TimedCall] = []
             like = None
             for step in rebuild(steps):
                 # What followed the last marker was not part of the conversation: a few tokens that came once.
@@ -71,12 +71,12 @@ def shaped_calls(pattern: str, seed: int, model: ModelFacts) -> list[list[Call]]
                 like = chain.build(model.ref, blocks, like=like)
                 assert step.step.at is not None
                 assert step.step.first_token_at is not None
-                calls.append(Call(step.step.at, step.step.first_token_at, like))
+                calls.append(TimedCall(step.step.at, step.step.first_token_at, like))
             found.append(calls)
     return found
 
 
-def dialogue_calls(pattern: str, seed: int, model: ModelFacts) -> list[list[Call]]:
+def dialogue_calls(pattern: str, seed: int, model: ModelFacts) -> list[list[TimedCall]]:
     return [calls_of(with_gaps(trace, pattern, seed), model) for trace in dialogues()]
 
 

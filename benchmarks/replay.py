@@ -13,7 +13,7 @@ from typing import Literal
 from benchmarks import Result
 from benchmarks.recordings import JUDGED, SOURCE, shaped
 from holdfast import lab
-from holdfast.lab import Replayed
+from holdfast.lab import ReplayReport
 from holdfast.lab.contenders import Repair
 
 MODEL = "claude-opus-4-6"
@@ -42,7 +42,7 @@ def run(*, quick: bool) -> Iterator[Result]:
 
 def _timed(
     strategies: Sequence[str], *, repair: Repair = "suggest", ttl_raise: Literal["yes", "no"] | None = None
-) -> tuple[Replayed, float]:
+) -> tuple[ReplayReport, float]:
     """A replay, and the processor time all of it took."""
     begun = time.process_time()
     options = lab.ReplayOptions(repair=repair, ttl_raise=ttl_raise)

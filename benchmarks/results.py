@@ -21,7 +21,7 @@ from holdfast import facts
 from holdfast.lab import FAULTS, RECORDED, SEEDS, ReplayOptions, Trace, read, run
 from holdfast.lab.contenders import summary
 from holdfast.lab.peers import PEERS
-from holdfast.lab.results import Replayed, Result
+from holdfast.lab.results import ReplayReport, Result
 
 MODELS = ("claude-opus-4-6", "claude-sonnet-5-5", "openai:gpt-6.1-sol")
 """A model of each kind of multiplier: reads at a tenth, at a twentieth, and one lifetime of the provider's own."""
@@ -68,22 +68,22 @@ def traces(kind: str) -> tuple[Trace, ...]:
 
 
 @cache
-def replayed(kind: str, gaps: str, model: str) -> Replayed:
+def replayed(kind: str, gaps: str, model: str) -> ReplayReport:
     """All strategies on one set of sessions."""
     _say(f"{model}, {kind} {gaps}")
     return run(traces(kind), (*ENGINE, *PEERS, "optimal"), [model], ReplayOptions(gaps=gaps, seeds=SEEDS))
 
 
-def cost(report: Replayed, strategy: str) -> float | None:
+def cost(report: ReplayReport, strategy: str) -> float | None:
     found = _result(report, strategy)
     return None if found is None else float(found.cost_tokens)
 
 
-def _result(report: Replayed, strategy: str) -> Result | None:
+def _result(report: ReplayReport, strategy: str) -> Result | None:
     return next((each for each in report.results if each.strategy == strategy), None)
 
 
-def _over(report: Replayed, one: str, other: str) -> str:
+def _over(report: ReplayReport, one: str, other: str) -> str:
     first, second = cost(report, one), cost(report, other)
     return "-" if first is None or not second else f"{first / second:.3f}"
 
@@ -212,7 +212,7 @@ def _session_table(rows: Sequence[public_sessions.Row]) -> Iterator[str]:
     yield ""
 
 
-def _models(report: Replayed) -> str:
+def _models(report: ReplayReport) -> str:
     return " and ".join(_short(name) for name in report.models)
 
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from holdfast import facts
 from holdfast.caches.chance import chance
-from holdfast.caches.gemini import Gemini
+from holdfast.caches.gemini import GeminiCache
 from holdfast.caches.gemini_contents import CachedContents
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
@@ -24,7 +24,7 @@ def certain(found: ModelFacts = FACTS, probability: float = 1.0) -> ModelFacts:
 
 
 def test_G1_the_longest_common_prefix_to_the_token() -> None:
-    cache = Gemini(certain())
+    cache = GeminiCache(certain())
     ask(cache, tokens(LONG))
     assert ask(cache, tokens([*LONG[:3_333], *run(50_000, 100)])).read == 3_333
     assert ask(cache, tokens([*LONG[:4_001], *run(60_000, 100)])).read == 4_001
@@ -32,7 +32,7 @@ def test_G1_the_longest_common_prefix_to_the_token() -> None:
 
 @pytest.mark.parametrize(("name", "floor"), [("gemini-2.5-flash", 2_048), ("gemini-3-pro", 4_096)])
 def test_G2_a_hit_has_at_least_the_floor(name: str, floor: int) -> None:
-    cache = Gemini(certain(facts.model(f"gemini:{name}")))
+    cache = GeminiCache(certain(facts.model(f"gemini:{name}")))
     ask(cache, tokens(LONG))
     assert ask(cache, tokens([*LONG[: floor - 1], *run(50_000, 5_000)])).read == 0
     assert ask(cache, tokens([*LONG[:floor], *run(60_000, 5_000)])).read == floor
@@ -40,7 +40,7 @@ def test_G2_a_hit_has_at_least_the_floor(name: str, floor: int) -> None:
 
 def test_G3_hits_come_with_a_probability_from_the_seed() -> None:
     def reads(seed: int) -> list[int]:
-        cache = Gemini(FACTS, seed=seed)
+        cache = GeminiCache(FACTS, seed=seed)
         return [ask(cache, tokens(LONG)).read for _ in range(400)][1:]
 
     assert reads(1) == reads(1)
@@ -51,7 +51,7 @@ def test_G3_hits_come_with_a_probability_from_the_seed() -> None:
 
 
 def test_G3_without_probability_no_hit_and_a_reason() -> None:
-    cache = Gemini(certain(probability=0.0))
+    cache = GeminiCache(certain(probability=0.0))
     ask(cache, tokens(LONG))
     assert "G3" in ask(cache, tokens(LONG)).why[0]
 
@@ -63,7 +63,7 @@ def test_chance_depends_on_seed_and_purpose_only() -> None:
 
 
 def test_G4_an_earlier_prompt_counts_for_a_while_and_use_refreshes_it() -> None:
-    cache = Gemini(certain())
+    cache = GeminiCache(certain())
     seconds = float(FACTS.knobs.implicit_seconds or 0)
     ask(cache, tokens(LONG), 0.0)
     assert ask(cache, tokens(LONG), seconds).read == 5_000
@@ -72,7 +72,7 @@ def test_G4_an_earlier_prompt_counts_for_a_while_and_use_refreshes_it() -> None:
 
 
 def test_G5_readable_once_the_answer_has_begun_and_free() -> None:
-    cache = Gemini(certain())
+    cache = GeminiCache(certain())
     first = cache.begin(tokens(LONG), 0.0)
     assert first.writes == ()
     assert cache.begin(tokens(LONG), 1.0).read == 0
@@ -83,7 +83,7 @@ def test_G5_readable_once_the_answer_has_begun_and_free() -> None:
 
 
 def test_G6_a_named_content_is_read_exactly_every_time() -> None:
-    cache = Gemini(certain(probability=0.0))
+    cache = GeminiCache(certain(probability=0.0))
     made = cache.contents.create(FACTS, "us", [block(LONG)], 0.0)
     for now in (1.0, 2.0, 3.0):
         outcome = ask(cache, tokens(run(90_000, 70), mode=made.name), now)
@@ -93,7 +93,7 @@ def test_G6_a_named_content_is_read_exactly_every_time() -> None:
 
 
 def test_G6_naming_what_is_gone_is_an_error() -> None:
-    cache = Gemini(FACTS)
+    cache = GeminiCache(FACTS)
     made = cache.contents.create(FACTS, "us", [block(LONG)], 0.0, ttl=60.0)
     with pytest.raises(HoldfastError, match=f"`{made.name}` does not exist or has expired; create it again"):
         cache.begin(tokens([1], mode=made.name), 61.0)
@@ -104,14 +104,14 @@ def test_G6_naming_what_is_gone_is_an_error() -> None:
 def test_G6_a_content_is_bound_to_its_model() -> None:
     contents = CachedContents()
     made = contents.create(FACTS, "us", [block(LONG)], 0.0)
-    other = Gemini(facts.model("gemini:gemini-2.5-flash"), contents=contents)
+    other = GeminiCache(facts.model("gemini:gemini-2.5-flash"), contents=contents)
     with pytest.raises(HoldfastError, match=r"bound to gemini-2\.5-pro, not gemini-2\.5-flash"):
         other.begin(tokens([1], mode=made.name), 1.0)
     assert other.entries(1.0) == []
 
 
 def test_G6_a_model_without_implicit_caching_reads_only_named_contents() -> None:
-    cache = Gemini(facts.model("gemini:gemini-2.0-flash"))
+    cache = GeminiCache(facts.model("gemini:gemini-2.0-flash"))
     ask(cache, tokens(LONG))
     outcome = ask(cache, tokens(LONG))
     assert (outcome.read, cache.entries(0.0)) == (0, [])
@@ -119,14 +119,14 @@ def test_G6_a_model_without_implicit_caching_reads_only_named_contents() -> None
 
 
 def test_G6_another_scope_does_not_see_a_content() -> None:
-    cache = Gemini(FACTS)
+    cache = GeminiCache(FACTS)
     made = cache.contents.create(FACTS, "us", [block(LONG)], 0.0)
     with pytest.raises(HoldfastError, match="does not exist"):
         cache.begin(tokens([1], scope="them", mode=made.name), 1.0)
 
 
 def test_tool_configuration_is_part_of_the_prefix() -> None:
-    cache = Gemini(certain())
+    cache = GeminiCache(certain())
     blocks = block(LONG[:3_000], "system", section="system"), block([1], section="tools"), block(LONG[3_000:])
     ask(cache, prompt(*blocks, salts={"tools": b"AUTO"}))
     assert ask(cache, prompt(*blocks, salts={"tools": b"NONE"})).read == 3_000

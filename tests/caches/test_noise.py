@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.caches.deepseek import DeepSeek
-from holdfast.caches.gemini import Gemini
+from holdfast.caches.gemini import GeminiCache
 from holdfast.caches.llama import Llama
 from holdfast.caches.noise import Noise, Noisy
 from holdfast.caches.openai import OpenAIPrefix
@@ -21,7 +21,7 @@ from .token_prompts import ask, block, prompt, run, tokens
 MAKERS: dict[str, Callable[[], Cache]] = {
     "openai from 5.6": lambda: OpenAIBreakpoints(facts.model("openai:gpt-6.1-sol")),
     "openai before": lambda: OpenAIPrefix(facts.model("openai:gpt-5.5")),
-    "gemini": lambda: Gemini(facts.model("gemini:gemini-2.5-pro"), seed=3),
+    "gemini": lambda: GeminiCache(facts.model("gemini:gemini-2.5-pro"), seed=3),
     "deepseek": lambda: DeepSeek(facts.model("deepseek:deepseek-chat")),
     "vllm": lambda: Vllm(facts.model("vllm:any")),
     "llama": lambda: Llama(facts.model("llama:any"), slots=2, host_tokens=20_000),

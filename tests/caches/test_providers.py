@@ -10,7 +10,7 @@ import pytest
 from holdfast.caches import CacheControls
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.deepseek import DeepSeek
-from holdfast.caches.gemini import Gemini
+from holdfast.caches.gemini import GeminiCache
 from holdfast.caches.gemini_contents import CachedContents
 from holdfast.caches.llama import Llama
 from holdfast.caches.openai import OpenAIPrefix
@@ -29,7 +29,7 @@ from .prompts import block, texts
         ("openai:gpt-5.6", OpenAIBreakpoints),
         ("openai:gpt-5.5", OpenAIPrefix),
         ("openai:gpt-5.5-pro", NoCache),
-        ("gemini:gemini-3-pro", Gemini),
+        ("gemini:gemini-3-pro", GeminiCache),
         ("deepseek:deepseek-chat", DeepSeek),
         ("vllm:anything", Vllm),
         ("llama:anything", Llama),

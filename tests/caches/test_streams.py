@@ -7,7 +7,7 @@ import gc
 from holdfast import facts
 from holdfast.caches.openai import OpenAIPrefix
 from holdfast.caches.providers import cache
-from holdfast.caches.streams import Room, Stream, Streams
+from holdfast.caches.streams import Room, TokenStream, TokenStreams
 from holdfast.core.tenants import Tenant
 
 from .token_prompts import ask, run, tokens
@@ -35,11 +35,11 @@ def test_without_a_room_every_cache_has_its_own() -> None:
 def test_what_a_cache_that_is_gone_had_makes_room() -> None:
     room = Room(10_000)
 
-    def fill(streams: Streams, start: int) -> None:
-        streams.put(b"", Stream(room.tokens(tokens(run(start, 4_000))), "", 60.0, 0.0, 60.0, 0.0))
+    def fill(streams: TokenStreams, start: int) -> None:
+        streams.put(b"", TokenStream(room.tokens(tokens(run(start, 4_000))), "", 60.0, 0.0, 60.0, 0.0))
 
-    kept = Streams(256, room=room)
-    fill(Streams(256, room=room), 0)
+    kept = TokenStreams(256, room=room)
+    fill(TokenStreams(256, room=room), 0)
     gc.collect()
     fill(kept, 10_000)
     fill(kept, 20_000)

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from holdfast.caches.prompts import Block
-from holdfast.caches.streams import Stream, Streams
-from holdfast.caches.tokens import Names, Tokens, block_ids, read, shared_tokens
+from holdfast.caches.streams import TokenStream, TokenStreams
+from holdfast.caches.tokens import Names, TokenSequence, block_ids, read, shared_tokens
 
 from .token_prompts import block, prompt, run, tokens
 
 
-def sequence(ids: list[int], *borders: tuple[int, bytes]) -> Tokens:
-    return Tokens(array("I", ids).tobytes(), borders)
+def sequence(ids: list[int], *borders: tuple[int, bytes]) -> TokenSequence:
+    return TokenSequence(array("I", ids).tobytes(), borders)
 
 
 short = st.lists(st.integers(0, 1), max_size=40)
@@ -25,7 +25,7 @@ seeds = st.lists(
 ).map(lambda borders: tuple(sorted(borders)))
 
 
-def naive(a: Tokens, b: Tokens) -> int:
+def naive(a: TokenSequence, b: TokenSequence) -> int:
     """Token by token: equal ids, and the same settings mixed in at or before each."""
     shared = 0
     mine, theirs = array("I", a.ids), array("I", b.ids)
@@ -85,9 +85,9 @@ def test_what_names_remember_is_bounded() -> None:
 
 @given(st.lists(short, min_size=1, max_size=10), short)
 def test_the_longest_match_is_found(kept: list[list[int]], asked: list[int]) -> None:
-    streams = Streams(floor=4)
+    streams = TokenStreams(floor=4)
     for ids in kept:
-        streams.put(b"", Stream(sequence(ids), "", 1.0, 0.0, 10.0, 0.0))
+        streams.put(b"", TokenStream(sequence(ids), "", 1.0, 0.0, 10.0, 0.0))
     best = max(naive(sequence(ids), sequence(asked)) for ids in kept)
     found = max((shared for shared, _ in streams.match(b"", sequence(asked), 5.0)), default=0)
     assert found == (best if best >= 4 else 0)
@@ -98,27 +98,27 @@ def test_the_longest_match_is_found(kept: list[list[int]], asked: list[int]) -> 
 
 
 def test_a_sequence_gives_way_to_its_continuation_unless_it_lives_longer() -> None:
-    streams = Streams(floor=4)
-    streams.put(b"", Stream(sequence(run(0, 10)), "", 1.0, 0.0, 10.0, 0.0))
-    streams.put(b"", Stream(sequence(run(0, 30)), "", 1.0, 0.0, 20.0, 0.0))
+    streams = TokenStreams(floor=4)
+    streams.put(b"", TokenStream(sequence(run(0, 10)), "", 1.0, 0.0, 10.0, 0.0))
+    streams.put(b"", TokenStream(sequence(run(0, 30)), "", 1.0, 0.0, 20.0, 0.0))
     assert [entry.tokens for entry in streams.live(1.0)] == [30]
-    streams.put(b"", Stream(sequence(run(0, 40)), "", 1.0, 0.0, 15.0, 0.0))
+    streams.put(b"", TokenStream(sequence(run(0, 40)), "", 1.0, 0.0, 15.0, 0.0))
     assert sorted(entry.tokens for entry in streams.live(1.0)) == [30, 40]
 
 
 def test_streams_are_bounded_by_tokens() -> None:
-    streams = Streams(floor=4, capacity=100)
+    streams = TokenStreams(floor=4, capacity=100)
     for i in range(10):
-        streams.put(b"", Stream(sequence(run(1_000 * i, 30)), "", 1.0, 0.0, 10.0, 0.0))
+        streams.put(b"", TokenStream(sequence(run(1_000 * i, 30)), "", 1.0, 0.0, 10.0, 0.0))
     assert len(streams) == 3
     assert streams.match(b"", sequence(run(9_000, 30)), 1.0)[0][0] == 30
     assert streams.match(b"", sequence(run(0, 30)), 1.0) == []
 
 
 def test_the_index_empties_with_the_streams() -> None:
-    streams = Streams(floor=4, capacity=100)
+    streams = TokenStreams(floor=4, capacity=100)
     for i in range(10):
-        streams.put(b"", Stream(sequence(run(1_000 * i, 30)), "", 1.0, 0.0, 10.0, 0.0))
+        streams.put(b"", TokenStream(sequence(run(1_000 * i, 30)), "", 1.0, 0.0, 10.0, 0.0))
     streams.sweep(11.0)
     assert not streams._through
     assert not streams._ending

@@ -11,7 +11,7 @@ from benchmarks import padding as padding_benchmark
 from holdfast import facts
 from holdfast.config import KEYS
 from holdfast.core import operating_context, padding
-from holdfast.core.padding import Outlook, Padded, PaddingRules, SkillBody, floor_of, pad
+from holdfast.core.padding import Outlook, PaddedText, PaddingRules, SkillBody, floor_of, pad
 from holdfast.facts import heuristic_tokens
 from holdfast.records import Message, Request, Text, ToolDefinition
 from holdfast.simulator import HttpRequest
@@ -28,7 +28,7 @@ TOOL_TEXTS = [json.dumps({"name": t.name, "description": t.description}) + SCHEM
 SKILLS = [SkillBody("pdf", "global", "Fill forms. " * 300), SkillBody("docs", "workspace", "Write documents. " * 250)]
 
 
-def always(stable: str = PERSONA, skills: list[SkillBody] | None = None, **changes: Any) -> Padded:
+def always(stable: str = PERSONA, skills: list[SkillBody] | None = None, **changes: Any) -> PaddedText:
     return pad(TOOL_TEXTS, stable, skills or [], [HAIKU], PaddingRules(mode="always", **changes))
 
 

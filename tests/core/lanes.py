@@ -14,7 +14,7 @@ from holdfast.caches.prompts import Block, Mark, Outcome, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.config.sections.cache import Cache
 from holdfast.core.ledger import Ledger
-from holdfast.core.plan import Kind, Plan, Turn, baseline
+from holdfast.core.plan import Kind, Plan, SettledCall, baseline
 from holdfast.core.plan_check import checked
 from holdfast.core.retention import Retention, RetentionChange, changes, observe
 from holdfast.core.situation import Situation
@@ -128,7 +128,7 @@ class Lane:
         return [self.turn(**how) for _ in range(count)]  # type: ignore[arg-type]
 
     def _observed(self, outcome: Outcome, gap: float | None, kind: Kind, evicted: bool) -> Retention:
-        turn = Turn(
+        turn = SettledCall(
             at=self.now,
             kind=kind,
             gap=gap,

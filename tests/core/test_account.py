@@ -13,7 +13,7 @@ from holdfast.core.costs import costs
 from holdfast.core.experience import Client
 from holdfast.core.ledger import Ledger
 from holdfast.core.planner import Tenant
-from holdfast.lab import Call
+from holdfast.lab import TimedCall
 from holdfast.lab.playback import billed, replay
 from holdfast.records import Usage
 from tests.caches.prompts import prompt
@@ -80,7 +80,7 @@ def test_without_a_credit_a_client_never_costs_more_than_alone() -> None:
     assert available(client, 0.0) == pytest.approx(0.6)  # but by what it has saved
 
 
-def of_a_client_that_marks(lane: list[Call], place: int) -> list[Call]:
+def of_a_client_that_marks(lane: list[TimedCall], place: int) -> list[TimedCall]:
     return [replace(call, prompt=replace(call.prompt, marks=(Mark(place, "5m"),))) for call in lane]
 
 
@@ -94,7 +94,7 @@ def test_through_the_core_a_client_that_marks_is_advanced_nothing() -> None:
 
 def one_shot(tenant: Tenant, number: int) -> Outcome:
     asked = prompt([system(f"host {number}"), said(2 * number)], model=SMALL)
-    (outcome,) = replay([Call(0.0, 2.0, asked)], SMALL, NOTHING, tenant=tenant, client="cli")
+    (outcome,) = replay([TimedCall(0.0, 2.0, asked)], SMALL, NOTHING, tenant=tenant, client="cli")
     return outcome
 
 
@@ -116,7 +116,7 @@ def test_through_the_core_what_came_twice_is_cached_at_the_third_time_whatever_c
     found = []
     for number in range(4):
         asked = prompt([system("shared"), system(f"own {number}"), said(2 * number, name="asked")], model=SMALL)
-        found += replay([Call(0.0, 2.0, asked)], SMALL, NOTHING, tenant=tenant, client="cli")
+        found += replay([TimedCall(0.0, 2.0, asked)], SMALL, NOTHING, tenant=tenant, client="cli")
     assert [outcome.prompt.marks[:1] for outcome in found[2:]] == [(Mark(0, "5m"),)] * 2
 
 
@@ -140,7 +140,7 @@ def test_through_the_core_what_a_cancelled_call_would_have_cost_is_not_counted()
 def test_through_the_core_a_head_of_tools_is_bounded_like_one_of_system_text() -> None:
     """It comes back after twelve minutes, in the tenant's first conversation."""
     blocks = [tool("bash", 20_000), said(0), said(1), said(2)]
-    lane = [Call(at, at + 2, prompt(blocks[:end], model=SMALL)) for at, end in ((0.0, 2), (720.0, 4))]
+    lane = [TimedCall(at, at + 2, prompt(blocks[:end], model=SMALL)) for at, end in ((0.0, 2), (720.0, 4))]
     sent = replay(lane, SMALL, Cache(), client="cli")
     assert {ttl for outcome in sent for ttl, _ in outcome.writes} == {"5m"}
 
@@ -151,7 +151,7 @@ def test_through_the_core_no_short_entry_of_ours_stands_where_a_client_writes_lo
 
     def sent(ttl: str, place: int, at: float) -> Outcome:
         asked = prompt(blocks, (place, ttl), model=SMALL)
-        (outcome,) = replay([Call(at, at + 2, asked)], SMALL, Cache(), tenant=tenant, client="cli")
+        (outcome,) = replay([TimedCall(at, at + 2, asked)], SMALL, Cache(), tenant=tenant, client="cli")
         return outcome
 
     assert [mark.block for mark in sent("5m", 2, 0.0).prompt.marks] == [0, 2]
@@ -177,7 +177,7 @@ def test_through_the_core_two_conversations_in_one_lane_are_not_unstable() -> No
     first = [system("one"), *(said(number, 3_000) for number in range(12))]
     second = [system("other"), *(said(number, 3_000, name="asked") for number in range(12))]
     lane = [
-        Call(60.0 * (2 * turn + which), 60.0 * (2 * turn + which) + 2, prompt(blocks[: 2 * turn + 2], model=SMALL))
+        TimedCall(60.0 * (2 * turn + which), 60.0 * (2 * turn + which) + 2, prompt(blocks[: 2 * turn + 2], model=SMALL))
         for turn in range(6)
         for which, blocks in enumerate((first, second))
     ]
@@ -193,7 +193,7 @@ def test_through_the_core_a_client_that_marks_risks_nothing_for_what_other_conve
     """After many single requests whose markers were of no use the next conversation pays what it would alone."""
     tenant = Tenant()
     for number in range(40):
-        lane = [Call(0.0, 2.0, prompt([system(f"host {number}"), said(0)], (0, "5m"), (1, "5m"), model=SMALL))]
+        lane = [TimedCall(0.0, 2.0, prompt([system(f"host {number}"), said(0)], (0, "5m"), (1, "5m"), model=SMALL))]
         replay(lane, SMALL, Cache(), tenant=tenant, client="cli")
     lane = [replace(call, prompt=replace(call.prompt, marks=(Mark(1, "5m"),))) for call in calls(3)]
     alone = billed(replay(lane, SMALL, Cache(strategy="passthrough")), SMALL)
@@ -204,7 +204,8 @@ def test_through_the_core_a_marker_is_dropped_once_it_has_cost_what_is_risked() 
     """A clock at the head: nothing that is written is ever read."""
     blocks = [[system(f"clock {turn}", 9_000), said(0)] for turn in range(12)]
     lane = [
-        Call(20.0 * turn, 20.0 * turn + 2, prompt(each, (1, "5m"), model=SMALL)) for turn, each in enumerate(blocks)
+        TimedCall(20.0 * turn, 20.0 * turn + 2, prompt(each, (1, "5m"), model=SMALL))
+        for turn, each in enumerate(blocks)
     ]
     written = [bool(outcome.writes) for outcome in replay(lane, SMALL, Cache(), client="cli")]
     assert written[:5] == [True] * 5
@@ -229,7 +230,9 @@ def test_through_the_core_single_requests_beside_conversations_do_not_stop_their
             )
             planner.settle(tenant, ledger, prepared, prepared.outcome.usage(), 1.0, NOTHING)
         blocks = [system(f"host {number}", 20_000), *(said(turn) for turn in range(8))]
-        lane = [Call(20.0 * turn, 20.0 * turn + 2, prompt(blocks[: 2 * turn + 2], model=SMALL)) for turn in range(4)]
+        lane = [
+            TimedCall(20.0 * turn, 20.0 * turn + 2, prompt(blocks[: 2 * turn + 2], model=SMALL)) for turn in range(4)
+        ]
         sent = replay(lane, SMALL, NOTHING, tenant=tenant, client="cli")
         assert [bool(outcome.read) for outcome in sent] == [False, True, True, True], number
 
@@ -239,9 +242,9 @@ def test_through_the_core_what_cannot_be_cached_says_nothing_of_what_can() -> No
     tenant = Tenant()
     for number in range(40):
         shot = prompt([said(2 * number, 100)], model=SMALL)
-        replay([Call(0.0, 2.0, shot)], SMALL, NOTHING, tenant=tenant, client="cli")
+        replay([TimedCall(0.0, 2.0, shot)], SMALL, NOTHING, tenant=tenant, client="cli")
     blocks = [said(turn, 3_000, name="long") for turn in range(6)]
-    lane = [Call(20.0 * turn, 20.0 * turn + 2, prompt(blocks[: 2 * turn + 1], model=SMALL)) for turn in range(3)]
+    lane = [TimedCall(20.0 * turn, 20.0 * turn + 2, prompt(blocks[: 2 * turn + 1], model=SMALL)) for turn in range(3)]
     sent = replay(lane, SMALL, NOTHING, tenant=tenant, client="cli")
     assert [bool(outcome.read) for outcome in sent] == [False, True, True]
 

@@ -14,14 +14,14 @@ from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.core.gemini_contents import (
     MAKING_S,
     SLACK,
+    AgentContents,
+    ContentsDecision,
+    ContentsRequest,
     Create,
-    Decision,
     Delete,
-    Objects,
     Offer,
     Refresh,
     Use,
-    Wanted,
     creation_cost,
     decide,
     due,
@@ -44,21 +44,31 @@ def offer(name: str = "a", tokens: int = 10_000, contents: int = 2) -> Offer:
     return Offer(name, contents, tokens)
 
 
-def wanted(*offers: Offer, lane: str = "lane", per_hour: float = 20, implicit: float | None = 0, **more: Any) -> Wanted:
-    return Wanted(lane=lane, offers=offers or (offer(),), per_hour=per_hour, implicit=implicit, **more)
+def wanted(
+    *offers: Offer, lane: str = "lane", per_hour: float = 20, implicit: float | None = 0, **more: Any
+) -> ContentsRequest:
+    return ContentsRequest(lane=lane, offers=offers or (offer(),), per_hour=per_hour, implicit=implicit, **more)
 
 
 def ask(
-    objects: Objects, want: Wanted | None = None, at: float = 0, settings: Gemini = ON, model: ModelFacts = MODEL
-) -> Decision:
+    objects: AgentContents,
+    want: ContentsRequest | None = None,
+    at: float = 0,
+    settings: Gemini = ON,
+    model: ModelFacts = MODEL,
+) -> ContentsDecision:
     return decide(objects, want or wanted(), model, rates(), settings, START + at)
 
 
 def made(
-    objects: Objects | None = None, want: Wanted | None = None, at: float = 0, name: str = "", settings: Gemini = ON
-) -> Objects:
+    objects: AgentContents | None = None,
+    want: ContentsRequest | None = None,
+    at: float = 0,
+    name: str = "",
+    settings: Gemini = ON,
+) -> AgentContents:
     """What there is after a decision to create has been carried out and the object was used at once."""
-    objects = objects or Objects()
+    objects = objects or AgentContents()
     want = want or wanted()
     create = next(c for c in ask(objects, want, at, settings).commands if isinstance(c, Create))
     name = name or f"cachedContents/{create.offer.identity}"
@@ -91,51 +101,53 @@ class TestIdentity:
 
 class TestWhetherToCreate:
     def test_switched_off_is_the_default(self) -> None:
-        assert ask(Objects(), settings=Gemini()) == Decision(why="cached contents are switched off")
+        assert ask(AgentContents(), settings=Gemini()) == ContentsDecision(why="cached contents are switched off")
 
     def test_only_where_objects_exist(self) -> None:
-        assert ask(Objects(), model=facts.model("anthropic:claude-opus-5")).commands == ()
+        assert ask(AgentContents(), model=facts.model("anthropic:claude-opus-5")).commands == ()
 
     def test_rule_5_8_on_both_sides(self) -> None:
         """(0.30 + 1.00) / (0.30 - 0.03) = 4.8 uses in the hour."""
-        assert ask(Objects(), wanted(per_hour=4.8)).commands == ()
-        commands = ask(Objects(), wanted(per_hour=4.9)).commands
+        assert ask(AgentContents(), wanted(per_hour=4.8)).commands == ()
+        commands = ask(AgentContents(), wanted(per_hour=4.9)).commands
         assert [(c.offer, c.ttl_s, c.lane) for c in commands if isinstance(c, Create)] == [(offer(), 3600, "lane")]
 
     def test_the_uses_are_those_within_its_life(self) -> None:
         half = replace(ON, ttl_s=1800)  # (0.30 + 0.50) / 0.27 = 2.96 uses in half an hour
-        assert ask(Objects(), wanted(per_hour=5.9), settings=half).commands == ()
-        assert ask(Objects(), wanted(per_hour=6.0), settings=half).commands
+        assert ask(AgentContents(), wanted(per_hour=5.9), settings=half).commands == ()
+        assert ask(AgentContents(), wanted(per_hour=6.0), settings=half).commands
 
     def test_a_lane_that_is_nearly_over_needs_none(self) -> None:
-        assert ask(Objects(), wanted(remaining=4)).commands == ()
-        assert ask(Objects(), wanted(remaining=5)).commands
+        assert ask(AgentContents(), wanted(remaining=4)).commands == ()
+        assert ask(AgentContents(), wanted(remaining=5)).commands
 
     def test_what_implicit_caching_would_read_anyway_is_no_gain(self) -> None:
         """Known of the model: 60% come by themselves, so 4.8 / 0.4 = 12.04 uses are needed."""
-        assert ask(Objects(), wanted(per_hour=12, implicit=None)).commands == ()
-        assert ask(Objects(), wanted(per_hour=12.1, implicit=None)).commands
+        assert ask(AgentContents(), wanted(per_hour=12, implicit=None)).commands == ()
+        assert ask(AgentContents(), wanted(per_hour=12.1, implicit=None)).commands
 
     def test_a_model_without_implicit_caching_gains_by_every_use(self) -> None:
-        assert ask(Objects(), wanted(per_hour=5, implicit=None), model=replace(MODEL, caching="explicit")).commands
+        assert ask(
+            AgentContents(), wanted(per_hour=5, implicit=None), model=replace(MODEL, caching="explicit")
+        ).commands
 
     def test_the_floor_on_both_sides(self) -> None:
-        assert ask(Objects(), wanted(offer(tokens=2_047))).commands == ()
-        assert ask(Objects(), wanted(offer(tokens=2_048))).commands
+        assert ask(AgentContents(), wanted(offer(tokens=2_047))).commands == ()
+        assert ask(AgentContents(), wanted(offer(tokens=2_048))).commands
 
     def test_without_a_price_nothing_is_bought(self) -> None:
-        assert decide(Objects(), wanted(), MODEL, None, ON, START).commands == ()
+        assert decide(AgentContents(), wanted(), MODEL, None, ON, START).commands == ()
 
     def test_not_twice_while_it_is_under_way(self) -> None:
-        create = ask(Objects()).commands[0]
+        create = ask(AgentContents()).commands[0]
         assert isinstance(create, Create)
-        objects = Objects().creating(create, START)
-        assert ask(objects) == Decision(why="it is being created")
+        objects = AgentContents().creating(create, START)
+        assert ask(objects) == ContentsDecision(why="it is being created")
 
     def test_after_a_failure_the_lane_waits_for_the_length_of_a_life(self) -> None:
-        create = ask(Objects()).commands[0]
+        create = ask(AgentContents()).commands[0]
         assert isinstance(create, Create)
-        objects = Objects().creating(create, START).failed(create, START)
+        objects = AgentContents().creating(create, START).failed(create, START)
         assert objects.held == {}
         assert ask(objects, wanted(offer("other")), at=3_599).commands == ()
         assert ask(objects, wanted(lane="other")).commands
@@ -144,7 +156,7 @@ class TestWhetherToCreate:
     def test_settings_of_other_providers_have_no_effect(self) -> None:
         for retention in ("none", "short", "long"):
             settings = Cache(retention=retention, gemini=ON).gemini  # type: ignore[arg-type]
-            assert ask(Objects(), settings=settings) == ask(Objects())
+            assert ask(AgentContents(), settings=settings) == ask(AgentContents())
 
 
 class TestUse:
@@ -165,9 +177,9 @@ class TestUse:
         assert found.use == Use("cachedContents/b", 8, 50_000)
 
     def test_tokens_and_end_are_the_providers(self) -> None:
-        create = ask(Objects()).commands[0]
+        create = ask(AgentContents()).commands[0]
         assert isinstance(create, Create)
-        objects = Objects().creating(create, START).created(create, "cachedContents/x", START + 60, 9_000, START)
+        objects = AgentContents().creating(create, START).created(create, "cachedContents/x", START + 60, 9_000, START)
         assert ask(objects).use == Use("cachedContents/x", 2, 9_000)
         assert ask(objects, at=60).use is None
 
@@ -181,7 +193,7 @@ class TestUse:
 class TestLarger:
     """A conversation outgrows its object: a new one is paid for whole and gains by what is new."""
 
-    def grown(self, tokens: int, per_hour: float, found: Objects | None = None) -> Decision:
+    def grown(self, tokens: int, per_hour: float, found: AgentContents | None = None) -> ContentsDecision:
         want = wanted(offer(), offer("b", tokens, 9), per_hour=per_hour)
         return ask(found or made(), want, at=60)
 
@@ -250,19 +262,19 @@ class TestRefresh:
 class TestLimit:
     FEW = replace(ON, max_active=3)
 
-    def full(self, reused: bool) -> Objects:
-        objects = Objects()
+    def full(self, reused: bool) -> AgentContents:
+        objects = AgentContents()
         for number, name in enumerate("abc"):
             objects = made(objects, wanted(offer(name), lane=name), at=number, settings=self.FEW)
         for name in "abc" if reused else "":
             objects = objects.used(f"cachedContents/{name}", name, START + 10)
         return objects
 
-    def new(self, objects: Objects, at: float, settings: Gemini | None = None) -> Decision:
+    def new(self, objects: AgentContents, at: float, settings: Gemini | None = None) -> ContentsDecision:
         return ask(objects, wanted(offer("new"), lane="new"), at, settings or self.FEW)
 
     def test_twenty_is_the_default(self) -> None:
-        objects = Objects()
+        objects = AgentContents()
         for number in range(20):
             decision = ask(objects, wanted(offer(str(number)), lane=str(number)), at=number)
             assert [type(command) for command in decision.commands] == [Create], number
@@ -285,7 +297,7 @@ class TestLimit:
         assert self.new(objects, 10 + 1_800).commands[0] == Delete("cachedContents/a")
 
     def test_creations_under_way_count_and_stay(self) -> None:
-        objects = Objects()
+        objects = AgentContents()
         for name in "abc":
             create = ask(objects, wanted(offer(name), lane=name), settings=self.FEW).commands[0]
             assert isinstance(create, Create)
@@ -304,7 +316,7 @@ class TestEnd:
         objects = objects.ended("other", START + 2)
         assert due(objects, ON, START + 2) == (Delete("cachedContents/a"),)
         objects, charge = objects.deleted("cachedContents/a", START + 360)
-        assert objects == Objects()
+        assert objects == AgentContents()
         assert charge is not None
         assert charge.token_hours == 1_000
 
@@ -352,14 +364,14 @@ class TestCost:
 
 def test_it_can_be_kept_and_read_back() -> None:
     objects = made().ended("lane", START)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(objects), type=Objects) == objects
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(objects), type=AgentContents) == objects
 
 
 def test_while_one_is_being_made_its_lane_begins_no_other() -> None:
     """The conversation grows meanwhile, and with it what it offers; after a while the answer is not waited for."""
-    (create,) = ask(Objects()).commands
+    (create,) = ask(AgentContents()).commands
     assert isinstance(create, Create)
-    objects = Objects().creating(create, START)
+    objects = AgentContents().creating(create, START)
     larger = wanted(offer("b", 20_000, 4))
     assert ask(objects, larger, at=1).commands == ()
     assert "being created" in ask(objects, larger, at=1).why

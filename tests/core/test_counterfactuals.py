@@ -24,7 +24,7 @@ from holdfast.core.counterfactuals import (
     see,
     supported,
 )
-from holdfast.core.experience import Client, Experience, Route
+from holdfast.core.experience import Client, Experience, RouteExperience
 from holdfast.core.ledger import Ledger
 from holdfast.core.planner import Tenant
 from holdfast.facts import model
@@ -161,10 +161,10 @@ def test_through_the_core_no_first_conversation_costs_a_tenth_more_than_automati
 
 
 def test_the_documented_lifetime_is_believed_until_an_entry_was_lost() -> None:
-    assert lasting(Route()) == lasting(Route(pauses=50, survived=50)) == 1.0
-    assert pauses().provider.long > lasting(Route(pauses=20, survived=10)) > 0.5
+    assert lasting(RouteExperience()) == lasting(RouteExperience(pauses=50, survived=50)) == 1.0
+    assert pauses().provider.long > lasting(RouteExperience(pauses=20, survived=10)) > 0.5
     kept, lost = Client(), Client()
-    for client, route in ((kept, Route()), (lost, Route(pauses=10, survived=7))):
+    for client, route in ((kept, RouteExperience()), (lost, RouteExperience(pauses=10, survived=7))):
         see(client, priced(OPUS, 10_000, 2_000, 9_000, 900.0, route), 10_000, second=False)
     assert lost.fixed[0] == kept.fixed[0]
     assert lost.fixed[1] > kept.fixed[1]
@@ -194,8 +194,8 @@ def test_through_the_core_lost_entries_are_counted_and_make_the_hour_dearer() ->
 
 
 def test_a_short_entry_is_gone_when_it_should_be_until_one_was_read_later() -> None:
-    assert [outliving(Route(), idle) for idle in (10.0, 300.0, 301.0)] == [1.0, 1.0, 0.0]
-    known = Route(outlived=1)
+    assert [outliving(RouteExperience(), idle) for idle in (10.0, 300.0, 301.0)] == [1.0, 1.0, 0.0]
+    known = RouteExperience(outlived=1)
     assert [outliving(known, idle) for idle in (10.0, 300.0, 320.0, 350.0, 500.0)] == [1.0, 1.0, 0.64, 0.15, 0.0]
     late = priced(OPUS, 10_000, 2_000, 9_000, 320.0, known)
     assert late[0] == pytest.approx(0.64 * 9_000 * 0.1 + (10_000 - 0.64 * 9_000) * 1.25)

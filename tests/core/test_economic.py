@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.caches.prompts import Block, Entry
 from holdfast.config.sections.cache import Cache
-from holdfast.core.experience import Client, Experience, Gaps, Route
+from holdfast.core.experience import Client, Experience, Gaps, RouteExperience
 from holdfast.core.ledger import Ledger, Position
 from holdfast.core.situation import Situation
 from holdfast.core.strategies.economic import PROBES, economic
@@ -24,7 +24,9 @@ def talk(count: int = 5) -> list[Block]:
     return [*HEAD, *(said(number) for number in range(count))]
 
 
-def knowing(gaps: Gaps = FAST, *, lanes: int = 400, requests: int = 4_000, route: Route | None = None) -> Experience:
+def knowing(
+    gaps: Gaps = FAST, *, lanes: int = 400, requests: int = 4_000, route: RouteExperience | None = None
+) -> Experience:
     """A client whose sessions have ten requests, with these gaps."""
     routes = {} if route is None else {SMALL.ref: route}
     lived = [float(lanes)] * 4 + [float(requests - 4 * lanes)]
@@ -180,7 +182,7 @@ def test_where_long_markers_raise_a_pause_is_prepared_for_at_any_turn() -> None:
 
 def test_where_they_do_not_raise_a_warm_short_chain_stays_short() -> None:
     """The premium on the new tokens would buy nothing (A10)."""
-    known = knowing(SLOW, route=Route(raises="no"))
+    known = knowing(SLOW, route=RouteExperience(raises="no"))
     warmed = warm(asked(talk(60), experience=known), 60)
     assert ttls(warmed) == ["5m", "5m", "5m"]  # tools and system text too, as long as they are alive
 
@@ -235,15 +237,15 @@ def test_probes_find_out_how_the_route_is_and_stop(truth: ModelFacts, says: str)
 @pytest.mark.parametrize(
     ("route", "new", "probes"),
     [
-        (Route(), 1, True),
-        (Route(probed=PROBES - 1), 1, True),
-        (Route(probed=PROBES), 1, False),
-        (Route(raises="no"), 1, False),
-        (Route(), 8, False),  # more than a small share of the prompt
+        (RouteExperience(), 1, True),
+        (RouteExperience(probed=PROBES - 1), 1, True),
+        (RouteExperience(probed=PROBES), 1, False),
+        (RouteExperience(raises="no"), 1, False),
+        (RouteExperience(), 8, False),  # more than a small share of the prompt
     ],
     ids=["unknown", "below", "spent", "proved", "large"],
 )
-def test_a_probe_is_small_and_bounded(route: Route, new: int, probes: bool) -> None:
+def test_a_probe_is_small_and_bounded(route: RouteExperience, new: int, probes: bool) -> None:
     blocks = talk(60)
     found = warm(asked(blocks, experience=knowing(SLOW, route=route)), len(blocks) - 1 - new)
     plan = economic(found)

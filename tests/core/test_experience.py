@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.core.experience import VERSION, Client, Experience, Gaps, Route, decode, encode
+from holdfast.core.experience import VERSION, Client, Experience, Gaps, RouteExperience, decode, encode
 
 
 @pytest.mark.parametrize(("gap", "place"), [(0, 0), (300, 0), (300.1, 1), (3_600, 1), (3_600.1, 2)])
@@ -61,4 +61,4 @@ def test_of_another_version_or_damaged_it_is_learned_again() -> None:
 def test_a_client_and_a_route_are_made_where_they_are_first_asked_for() -> None:
     found = Experience()
     assert found.client("cli") is found.client("cli")
-    assert (found.client("cli"), found.route("m")) == (Client(), Route())
+    assert (found.client("cli"), found.route("m")) == (Client(), RouteExperience())

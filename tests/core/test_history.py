@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from holdfast.core.repairs import ByteMemory
-from holdfast.core.repairs.history import History, Match, Walk, recall, record
+from holdfast.core.repairs.history import BlockHistory, EarlierBlock, HistoryWalk, recall, record
 
 
 def digest(name: str) -> bytes:
     return name.encode().ljust(16, b"-")
 
 
-def history(client: str, first: str = "") -> History:
-    return History([digest(c) for c in client], [digest(c) for c in first or client])
+def history(client: str, first: str = "") -> BlockHistory:
+    return BlockHistory([digest(c) for c in client], [digest(c) for c in first or client])
 
 
-def walked(before: History, now: str) -> list[str | None]:
+def walked(before: BlockHistory, now: str) -> list[str | None]:
     """For each block the first one in its place, in brackets where it is only a guess."""
-    walk, found = Walk(before), []
+    walk, found = HistoryWalk(before), []
     for name in now:
         match = walk.match(digest(name))
         place = None if match is None else match.first.decode().rstrip("-")
@@ -26,7 +26,7 @@ def walked(before: History, now: str) -> list[str | None]:
 
 def test_blocks_that_stand_where_they_stood_are_sure_and_further_ones_are_new() -> None:
     assert walked(history("abc"), "abcd") == ["a", "b", "c", None]
-    assert Walk(history("a")).match(digest("a")) == Match(digest("a"), True)
+    assert HistoryWalk(history("a")).match(digest("a")) == EarlierBlock(digest("a"), True)
 
 
 def test_a_block_that_departs_is_guessed_by_its_place() -> None:
@@ -51,13 +51,13 @@ def test_what_is_recorded_is_recalled_part_by_part() -> None:
         name = record(memory, name, before, now)
         before = recall(memory, name)
         assert before == now
-    assert recall(memory, b"") == History()
+    assert recall(memory, b"") == BlockHistory()
 
 
 def test_what_only_grows_takes_the_room_of_what_was_added() -> None:
     memory, name, before = ByteMemory(), b"", None
     for size in range(1, 200):
-        now = History([digest(str(i)) for i in range(size)], [digest(str(i)) for i in range(size)])
+        now = BlockHistory([digest(str(i)) for i in range(size)], [digest(str(i)) for i in range(size)])
         name, before = record(memory, name, before, now), now
     assert len(memory) < 200 * (32 + 32 + 150)
 

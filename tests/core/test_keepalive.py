@@ -18,7 +18,7 @@ from holdfast.config.sections.cache import Keepalive
 from holdfast.core.keepalive import (
     EVIDENCE,
     MARGIN,
-    Idle,
+    IdleLane,
     Ping,
     Pings,
     Returns,
@@ -53,8 +53,8 @@ def seen(*gaps: tuple[float, int], never: int = 0) -> Returns:
     return found
 
 
-def idle(**changes: Any) -> Idle:
-    base = Idle(since=START, tokens=TOKENS, ttl="5m", seconds=300, expires=START + 300)
+def idle(**changes: Any) -> IdleLane:
+    base = IdleLane(since=START, tokens=TOKENS, ttl="5m", seconds=300, expires=START + 300)
     return replace(base, **changes)
 
 
@@ -63,7 +63,7 @@ OFTEN = seen((60, 50), (400, 10), never=10)
 
 def ask(
     returns: Returns = OFTEN,
-    lane: Idle | None = None,
+    lane: IdleLane | None = None,
     pings: Pings | None = None,
     spending: Spending | None = None,
     settings: Keepalive = ON,
@@ -208,7 +208,7 @@ class TestLimits:
 
 
 class TestAccount:
-    def pinged(self, times: int = 1) -> tuple[Pings, Spending, Idle]:
+    def pinged(self, times: int = 1) -> tuple[Pings, Spending, IdleLane]:
         pings, spending, lane = Pings(), Spending(), idle()
         for _ in range(times):
             ping = ask(lane=lane, pings=pings, spending=spending, returns=seen(*((100.0 * n, 9) for n in range(1, 30))))

@@ -8,7 +8,7 @@ from holdfast.core import ledger as ledgers
 from holdfast.core.edits import EditRef
 from holdfast.core.ledger import VERSION, Ledger, Position
 from holdfast.core.plan import SECTIONS, kind_of
-from holdfast.core.repairs.state import Insert, Kept, RepairState
+from holdfast.core.repairs.state import FirstText, InsertedText, RepairState
 from tests.caches.prompts import SMALL, prompt
 from tests.core.lanes import said, system, tool
 from tests.core.turns import Lane
@@ -28,9 +28,9 @@ def full() -> Ledger:
     found.gaps.see("user", "tools", 3)
     found.positions = {"system:0": Position(seen=3, changed=2)}
     found.edits = {digest("block"): EditRef(digest("block"), digest("bytes", 32), 4.0)}
-    found.repairs = RepairState(first={digest(1): digest(2)}, texts={0: Kept(digest(3), digest(4, 32))})
+    found.repairs = RepairState(first={digest(1): digest(2)}, texts={0: FirstText(digest(3), digest(4, 32))})
     found.repairs.inserts = {
-        digest(5): [Insert(name="volatile-value", text=digest(6, 32), told={digest(7): digest(8)})]
+        digest(5): [InsertedText(name="volatile-value", text=digest(6, 32), told={digest(7): digest(8)})]
     }
     found.reset = "compaction"
     return found
@@ -74,7 +74,7 @@ def test_a_thousand_turns_fit_into_half_a_megabyte() -> None:
             lane.ledger.edits[block] = EditRef(block, digest(("bytes", number), 32), float(number))
         lane.ledger.repairs.first[digest(("canonical", number))] = digest(("first", number))
         if number % 10 == 0:
-            insert = Insert(
+            insert = InsertedText(
                 name="volatile-value", text=digest(number, 32), told={digest("clock"): digest(("now", number))}
             )
             lane.ledger.repairs.inserts[digest(("behind", number))] = [insert]

@@ -7,8 +7,8 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from holdfast.core import experience
-from holdfast.core.experience import Client, Experience, Route
-from holdfast.core.gemini_contents import Objects
+from holdfast.core.experience import Client, Experience, RouteExperience
+from holdfast.core.gemini_contents import AgentContents
 from holdfast.core.keepalive import Spending
 from holdfast.core.learned_merge import merged
 from holdfast.facts import Calibration
@@ -53,7 +53,7 @@ def test_counts_and_dollars_are_added_up() -> None:
     assert found.clients["a"].gaps.user[0] == 10
     assert sum(found.clients["a"].returns.gaps) == 2
     assert (found.clients["b"], found.clients["c"]) == (Client(lanes=1), Client(lanes=1))
-    assert found.routes == {"m": Route(reads=7, probed=100.0), "n": Route(reads=1)}
+    assert found.routes == {"m": RouteExperience(reads=7, probed=100.0), "n": RouteExperience(reads=1)}
 
 
 def test_what_is_reserved_is_the_process_s_own() -> None:
@@ -63,7 +63,7 @@ def test_what_is_reserved_is_the_process_s_own() -> None:
 
 
 def test_a_proof_stands_whoever_has_it() -> None:
-    proved = replace(began(), routes={"m": Route(raises="yes", reads=4)})
+    proved = replace(began(), routes={"m": RouteExperience(raises="yes", reads=4)})
     assert merged(proved, began(), began()).routes["m"].raises == "yes"
     assert merged(began(), proved, began()).routes["m"].raises == "yes"
 
@@ -89,10 +89,10 @@ def test_what_was_charged_by_one_is_owed_no_more() -> None:
 def test_of_the_rest_what_was_changed_here_stands() -> None:
     base, mine, stored = began(), began(), began()
     stored.calibration = Calibration().observe("m", 100, 120)
-    stored.objects["a"] = Objects(refused={"l": 1.0})
+    stored.objects["a"] = AgentContents(refused={"l": 1.0})
     assert merged(stored, mine, base).calibration == stored.calibration
     assert merged(stored, mine, base).objects == stored.objects
     mine.calibration = Calibration().observe("m", 100, 90)
-    mine.objects["a"] = Objects(refused={"l": 2.0})
+    mine.objects["a"] = AgentContents(refused={"l": 2.0})
     assert merged(stored, mine, base).calibration == mine.calibration
     assert merged(stored, mine, base).objects == mine.objects

@@ -10,7 +10,7 @@ import pytest
 from holdfast import facts
 from holdfast.core.economics import calls_to_pad
 from holdfast.core.operating_context import SECTIONS
-from holdfast.core.padding import PRELOADED, Outlook, Padded, PaddingRules, SkillBody, floor_of, pad, split_sections
+from holdfast.core.padding import PRELOADED, Outlook, PaddedText, PaddingRules, SkillBody, floor_of, pad, split_sections
 from holdfast.facts import ModelFacts, estimate
 
 HAIKU = facts.model("anthropic:claude-haiku-4-5")
@@ -43,11 +43,11 @@ def always(
     tools: Sequence[str] = (),
     models: Sequence[ModelFacts] = (),
     **rules: Any,
-) -> Padded:
+) -> PaddedText:
     return pad(tools, stable, bodies, models, PaddingRules(mode="always", **rules))
 
 
-def economic(stable: str, bodies: Sequence[SkillBody], calls: float) -> Padded:
+def economic(stable: str, bodies: Sequence[SkillBody], calls: float) -> PaddedText:
     """Filled with skill bodies alone."""
     rules = PaddingRules(mode="economic", sections=(), outlook=Outlook(calls=calls))
     return pad([], stable, bodies, [HAIKU], rules)

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.prompts import Mark, Prompt
-from holdfast.core.experience import Route
+from holdfast.core.experience import RouteExperience
 from holdfast.core.pool import Pool
 from holdfast.core.ttl_raise import Test as RaiseTest
 from holdfast.core.ttl_raise import proof
@@ -53,7 +53,7 @@ def test_a_request_is_a_test_between_the_short_lifetime_and_the_long_one(at: flo
 @pytest.mark.parametrize(("truth", "says"), [(SMALL, "no"), (RAISES, "yes")], ids=["no", "yes"])
 def test_the_read_proves_it(truth: ModelFacts, says: str) -> None:
     asked, read = chained(truth).send(talk(5), 1_000)
-    assert proof(asked, read, Route()) == says
+    assert proof(asked, read, RouteExperience()) == says
 
 
 def test_what_is_alive_either_way_is_read_either_way() -> None:
@@ -63,7 +63,7 @@ def test_what_is_alive_either_way_is_read_either_way() -> None:
     route.send(prompt(talk(3).blocks, (1, "1h"), (-1, "1h"), model=SMALL), 100)
     asked, read = route.send(prompt(talk(5).blocks, (1, "1h"), (-1, "5m"), model=SMALL), 1_000)
     assert asked == RaiseTest(raised=9_000, plain=6_000)
-    assert (read, proof(asked, read, Route())) == (6_000, "no")
+    assert (read, proof(asked, read, RouteExperience())) == (6_000, "no")
 
 
 @pytest.mark.parametrize(("new", "asks"), [(19, True), (20, False)])
@@ -72,7 +72,7 @@ def test_what_no_marker_reaches_proves_nothing(new: int, asks: bool) -> None:
     route = chained(RAISES)
     asked, read = route.send(talk(3 + new), 1_000)
     assert (read == 9_000) is asks
-    assert proof(asked, read, Route()) == ("yes" if asks else None)
+    assert proof(asked, read, RouteExperience()) == ("yes" if asks else None)
 
 
 def test_a_marker_in_front_of_it_asks_nothing() -> None:
@@ -86,11 +86,11 @@ def test_a_marker_in_front_of_it_asks_nothing() -> None:
     [(10_000, "yes"), (9_800, "yes"), (9_799, None), (6_201, None), (6_200, "no"), (6_000, "no"), (0, None)],
 )
 def test_a_read_that_is_neither_proves_nothing(read: int, says: str | None) -> None:
-    assert proof(RaiseTest(raised=10_000, plain=6_000), read, Route()) == says
+    assert proof(RaiseTest(raised=10_000, plain=6_000), read, RouteExperience()) == says
 
 
 def test_what_is_proved_is_not_asked_again() -> None:
-    assert proof(RaiseTest(9_000, 0), 9_000, Route(raises="no")) is None
+    assert proof(RaiseTest(9_000, 0), 9_000, RouteExperience(raises="no")) is None
     route = chained(SMALL)
     route.pool.believe("yes")
     assert question(talk(5), route.pool, 1_000) is None

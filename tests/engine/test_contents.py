@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from holdfast import facts
 from holdfast.config.sections.cache import Gemini
 from holdfast.core.gemini_contents import (
+    AgentContents,
     Command,
+    ContentsDecision,
+    ContentsRequest,
     Create,
-    Decision,
     Delete,
-    Objects,
     Offer,
     Refresh,
     Use,
-    Wanted,
     creation_cost,
     decide,
     due,
@@ -72,7 +72,7 @@ class Agent:
         self.clock = VirtualClock()
         self.simulator = Simulator(clock=self.clock)
         self.settings = settings
-        self.objects = Objects()
+        self.objects = AgentContents()
         self.storage = Decimal(0)
         self.done: list[Command] = []
         self._reader = PromptReader()
@@ -81,13 +81,13 @@ class Agent:
         answer = self.simulator.answer(HttpRequest(method, path, KEY, query or {}, body))
         return answer.status, answer.body
 
-    def decide(self, body: Body, lane: str = "lane", per_hour: float = 30) -> Decision:
+    def decide(self, body: Body, lane: str = "lane", per_hour: float = 30) -> ContentsDecision:
         assert RATES is not None
         self.objects, charges = self.objects.swept(self.clock.now())
         self.storage += sum((charge.cost(RATES) for charge in charges), Decimal(0))
         prompt = self._reader.read(body, MODEL).prompt
         offers = wire_contents.offers(body, prompt, self.objects)
-        wanted = Wanted(lane=lane, offers=offers, per_hour=per_hour, implicit=0)
+        wanted = ContentsRequest(lane=lane, offers=offers, per_hour=per_hour, implicit=0)
         return decide(self.objects, wanted, MODEL, RATES, self.settings, self.clock.now())
 
     def carry_out(self, command: Command, body: Body | None = None) -> int:
@@ -177,7 +177,7 @@ class TestLifecycle:
         agent = Agent()
         agent.turn(request(2))
         other = request(2, systemInstruction={"parts": [{"text": "You sell books. " * 800}]})
-        assert agent.decide(other, per_hour=0) == Decision(
+        assert agent.decide(other, per_hour=0) == ContentsDecision(
             why="too few uses are expected to pay for an object (rule 5.8)"
         )
 
@@ -344,7 +344,7 @@ class TestBytes:
         spaced = parsed(json.dumps(members, indent=3).encode(), f"models/{NAME}")
         reader = PromptReader()
         one, two = (
-            wire_contents.offers(body, reader.read(body, MODEL).prompt, Objects())[0].identity
+            wire_contents.offers(body, reader.read(body, MODEL).prompt, AgentContents())[0].identity
             for body in (plain, spaced)
         )
         assert one == two
@@ -388,7 +388,7 @@ def test_requests_of_a_real_client(shape: shapes.Shape) -> None:
     body = parsed(shape.body, name)
     model = facts.model(f"gemini:{name}")
     prompt = PromptReader().read(body, model).prompt
-    offer = wire_contents.offers(body, prompt, Objects())[-1]
+    offer = wire_contents.offers(body, prompt, AgentContents())[-1]
     assert offer.tokens >= model.floor
     call = wire_contents.call(Create(offer, 3600, "lane", model.ref, 1.0), body)
     made = simulator.answer(HttpRequest(call.method, call.path, KEY, call.query, call.body))

@@ -168,7 +168,7 @@ def test_of_so_many_histories_more_than_their_bytes_is_at_hand(monkeypatch: pyte
     monkeypatch.setattr(history, "MOST_READ", 2)
     monkeypatch.setattr("holdfast.core.repairs.memory._MOST_WHOLE", 2)
     memory = ByteMemory()
-    made = [history.History([each], [each]) for each in (bytes([number]) * 16 for number in range(5))]
+    made = [history.BlockHistory([each], [each]) for each in (bytes([number]) * 16 for number in range(5))]
     kept = [history.record(memory, b"", None, each) for each in made]
     assert list(memory.read) == kept[3:]
     assert [history.recall(memory, name) for name in kept] == made, "put together again"

@@ -17,7 +17,7 @@ from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
 from holdfast.caches.prompts import Block, Entry, Mark, Outcome
 from holdfast.facts import ModelFacts
-from holdfast.lab.timed_prompts import Call, prices
+from holdfast.lab.timed_prompts import TimedCall, prices
 
 Pending = tuple[tuple[float, Outcome], ...]
 
@@ -26,15 +26,15 @@ def block(name: int, tokens: int, markable: bool = True, kind: str = "text") -> 
     return Block("messages", kind, "user", 0, name.to_bytes(2), tokens, markable)
 
 
-def call(at: float, blocks: Sequence[Block], first_token_at: float | None = None) -> Call:
-    return Call(at, at + 1 if first_token_at is None else first_token_at, chain.build("m", blocks))
+def call(at: float, blocks: Sequence[Block], first_token_at: float | None = None) -> TimedCall:
+    return TimedCall(at, at + 1 if first_token_at is None else first_token_at, chain.build("m", blocks))
 
 
 def random_calls(
     rng: random.Random, count: int, most_blocks: int, gaps: Sequence[float], waits: Sequence[float]
-) -> list[Call]:
+) -> list[TimedCall]:
     """Conversations that grow, fork, start again and overlap."""
-    calls: list[Call] = []
+    calls: list[TimedCall] = []
     paths: list[list[Block]] = []
     now = 0.0
     for number in range(count):
@@ -53,23 +53,23 @@ def random_calls(
     return calls
 
 
-def repeated_calls(rng: random.Random, count: int, most_blocks: int, pauses: Sequence[float]) -> list[Call]:
+def repeated_calls(rng: random.Random, count: int, most_blocks: int, pauses: Sequence[float]) -> list[TimedCall]:
     """A few prompts on one trunk, over and over, close together and with pauses."""
     trunk = [block(n, rng.choice([1, 5, 40, 300, 1000])) for n in range(rng.randint(2, most_blocks))]
     prompts = [trunk]
     for n in range(rng.randint(0, 2)):
         cut = trunk[: rng.randint(1, len(trunk))]
         prompts.append([*cut, block(50 + n, 40)] if len(cut) < most_blocks and rng.random() < 0.5 else cut)
-    now, calls = 0.0, list[Call]()
+    now, calls = 0.0, list[TimedCall]()
     for number in range(count):
         calls.append(call(now, rng.choice(prompts), now + rng.choice([1, 1, 5, 120])))
         now += rng.choice(pauses if number and rng.random() < 0.5 else [1, 10, 10, 250])
     return calls
 
 
-def warmed(rng: random.Random, calls: Sequence[Call]) -> list[Call]:
+def warmed(rng: random.Random, calls: Sequence[TimedCall]) -> list[TimedCall]:
     """The same calls, some of which find an entry that nobody of them has written."""
-    found: list[Call] = []
+    found: list[TimedCall] = []
     seen: set[bytes] = set()
     for asked in calls:
         free = [i for i, key in enumerate(asked.prompt.keys) if key not in seen and asked.prompt.blocks[i].markable]
@@ -84,7 +84,9 @@ def warmed(rng: random.Random, calls: Sequence[Call]) -> list[Call]:
 
 
 class Exhaustive:
-    def __init__(self, calls: Sequence[Call], model: ModelFacts, *, pings: bool, grid: Sequence[float] = ()) -> None:
+    def __init__(
+        self, calls: Sequence[TimedCall], model: ModelFacts, *, pings: bool, grid: Sequence[float] = ()
+    ) -> None:
         self._calls = calls
         self._model = model
         self._pings = pings
@@ -170,7 +172,7 @@ class Exhaustive:
         return {key: entry for key in self._paths if (entry := entries.get(key)) is not None}
 
 
-def markings(asked: Call, most: int) -> Iterator[tuple[Mark, ...]]:
+def markings(asked: TimedCall, most: int) -> Iterator[tuple[Mark, ...]]:
     """Every legal set of markers: at most so many, 1h before 5m."""
     places = [i for i, each in enumerate(asked.prompt.blocks) if each.markable]
     for size in range(min(most, len(places)) + 1):

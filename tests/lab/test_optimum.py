@@ -16,7 +16,7 @@ from holdfast.caches import chain
 from holdfast.caches.prompts import Block, Mark
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
-from holdfast.lab import Call, Plan, Shape, Trace, cost, optimal, outcomes, rolling, with_gaps
+from holdfast.lab import MarkerPlan, Shape, TimedCall, Trace, cost, optimal, outcomes, rolling, with_gaps
 from holdfast.lab.optimum import frontier, search
 from tests.lab.exhaustive import Exhaustive, block, call, random_calls, repeated_calls, warmed
 from tests.lab.recordings import needs_recordings, own, recorded
@@ -41,7 +41,7 @@ def grown(*tokens: int) -> list[Block]:
     return [SYSTEM, *(block(2000 + n, each) for n, each in enumerate(tokens))]
 
 
-def best(calls: Sequence[Call], model: ModelFacts = LOW, *, pings: bool = False) -> Decimal:
+def best(calls: Sequence[TimedCall], model: ModelFacts = LOW, *, pings: bool = False) -> Decimal:
     """The optimum, after its plan has been put to the rules."""
     found = optimal(calls, model, pings=pings)
     assert cost(calls, found.plan, model, found.pings) == found.cost
@@ -111,7 +111,7 @@ def test_an_hour_beyond_a_five_minute_entry_lives_five_minutes() -> None:
     """A10 with `ttl_raise = no`: the hour has to be bought from the first token on."""
     calls = [call(0, grown()), call(200, grown(1000)), call(2000, grown(1000)), call(4000, grown(1000))]
     assert best(calls) == 2000 + (100 + 2000) + 200 + 200
-    plan: Plan = ((Mark(0, "5m"),), (Mark(0, "1h"), Mark(1, "1h")), (Mark(1, "1h"),), ())
+    plan: MarkerPlan = ((Mark(0, "5m"),), (Mark(0, "1h"), Mark(1, "1h")), (Mark(1, "1h"),), ())
     assert outcomes(calls, plan, LOW)[2].read == 0
 
 
@@ -365,9 +365,9 @@ def test_no_choice_is_cheaper_for_resets_at_any_depth(
 # Sessions of real size
 
 
-def rebuilt(trace: Trace, lane: str = "claude-opus-4-6") -> list[Call]:
+def rebuilt(trace: Trace, lane: str = "claude-opus-4-6") -> list[TimedCall]:
     """A lane's prompts from its sizes, at three characters a token: good enough to compare plans on equal terms."""
-    calls: list[Call] = []
+    calls: list[TimedCall] = []
     system = [Block("system", "text", "", -1, b"system", 21_000)]
     path: list[Block] = []
     count = 0
@@ -385,11 +385,11 @@ def rebuilt(trace: Trace, lane: str = "claude-opus-4-6") -> list[Call]:
             digest = count.to_bytes(4)
             path.append(Block("messages", each.type, each.role, count, digest, max(1, each.chars // 3), markable))
         like = calls[-1].prompt if calls else None
-        calls.append(Call(step.at, step.first_token_at, chain.build(lane, path, like=like)))
+        calls.append(TimedCall(step.at, step.first_token_at, chain.build(lane, path, like=like)))
     return calls
 
 
-def bounds_hold(calls: list[Call], model: ModelFacts) -> tuple[Decimal, Decimal]:
+def bounds_hold(calls: list[TimedCall], model: ModelFacts) -> tuple[Decimal, Decimal]:
     """Gives the optimum without and with pings."""
     plain, pinged = best(calls, model), best(calls, model, pings=True)
     assert pinged <= plain

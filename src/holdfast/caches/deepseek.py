@@ -22,8 +22,8 @@ from holdfast.facts import ModelFacts
 
 from .entries import Entries
 from .prompts import NEVER, Block, Entry, Outcome, Prompt, Section
-from .streams import Room, Stream, Streams
-from .tokens import WIDTH, Tokens
+from .streams import Room, TokenStream, TokenStreams
+from .tokens import WIDTH, TokenSequence
 
 AFFECTING: Mapping[str, Section] = {}
 """No setting is known to lose the prefix; tools and system are part of its tokens."""
@@ -47,11 +47,11 @@ class Units:
         self._entries = Entries()
         self._lengths: dict[bytes, set[int]] = {}
 
-    def key(self, tokens: Tokens, end: int) -> bytes:
+    def key(self, tokens: TokenSequence, end: int) -> bytes:
         names = self._names.of(tokens)
         return self._key(tokens, names[end // self._step - 1], end)
 
-    def longest(self, tokens: Tokens, now: float) -> Entry | None:
+    def longest(self, tokens: TokenSequence, now: float) -> Entry | None:
         """The longest readable unit that `tokens` begins with (D2)."""
         names = self._names.of(tokens)
         for name in reversed(names):
@@ -61,7 +61,7 @@ class Units:
                     return entry
         return None
 
-    def put(self, tokens: Tokens, entries: Sequence[Entry], now: float) -> None:
+    def put(self, tokens: TokenSequence, entries: Sequence[Entry], now: float) -> None:
         names = self._names.of(tokens)
         for entry in entries:
             name = names[entry.tokens // self._step - 1]
@@ -75,7 +75,7 @@ class Units:
     def live(self, now: float) -> list[Entry]:
         return self._entries.live(now)
 
-    def _key(self, tokens: Tokens, name: bytes, end: int) -> bytes:
+    def _key(self, tokens: TokenSequence, name: bytes, end: int) -> bytes:
         start = end - end % self._step
         ids = tokens.ids[start * WIDTH : end * WIDTH]
         return sha256(name + ids + tokens.settings(start, end)).digest()[:16]
@@ -87,7 +87,7 @@ class DeepSeek:
     def __init__(self, facts: ModelFacts, *, room: Room | None = None) -> None:
         self._facts = facts
         self._interval = facts.knobs.unit_interval or facts.context_limit
-        self._seen = Streams(facts.floor, room=room)
+        self._seen = TokenStreams(facts.floor, room=room)
         self._units = Units(facts.floor, self._seen.room)
         self._ttl = facts.default_ttl or ""
         self._seconds = float(facts.ttl_seconds(self._ttl) or NEVER)
@@ -135,7 +135,7 @@ class DeepSeek:
     def entries(self, now: float) -> list[Entry]:
         return self._units.live(now)
 
-    def _new(self, tokens: Tokens, after: int, seen: Iterable[int], now: float) -> tuple[Entry, ...]:
+    def _new(self, tokens: TokenSequence, after: int, seen: Iterable[int], now: float) -> tuple[Entry, ...]:
         ends = unit_ends(len(tokens), self._interval, self._facts.floor, seen)
         return tuple(
             Entry(self._units.key(tokens, end), end, self._ttl, self._seconds, now, now + self._seconds)
@@ -143,6 +143,6 @@ class DeepSeek:
             if end > after
         )
 
-    def _see(self, tokens: Tokens, now: float) -> None:
+    def _see(self, tokens: TokenSequence, now: float) -> None:
         """Remembered whole, to notice what later requests have in common with it (D4)."""
-        self._seen.put(b"", Stream(tokens, self._ttl, self._seconds, now, now + self._seconds, now))
+        self._seen.put(b"", TokenStream(tokens, self._ttl, self._seconds, now, now + self._seconds, now))

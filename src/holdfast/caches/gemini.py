@@ -21,7 +21,7 @@ from holdfast.facts import ModelFacts
 from .chance import chance
 from .gemini_contents import CachedContents
 from .prompts import Block, Entry, Outcome, Prompt, Section
-from .streams import Room, Stream, Streams
+from .streams import Room, TokenStream, TokenStreams
 
 AFFECTING: Mapping[str, Section] = {"toolConfig": "tools"}
 """Members of a request whose change loses the prefix from a section on."""
@@ -29,7 +29,7 @@ AFFECTING: Mapping[str, Section] = {"toolConfig": "tools"}
 ORDER: Sequence[Section] = ("system", "tools", "messages")
 
 
-class Gemini:
+class GeminiCache:
     """The cache of one model. `contents` may be shared by all models; a named one is given as `Prompt.mode`."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Gemini:
         self._facts = facts
         self._seed = seed
         self._number = 0
-        self._streams = Streams(facts.floor, room=room)
+        self._streams = TokenStreams(facts.floor, room=room)
         self._seconds = float(facts.knobs.implicit_seconds or 0)
         self.contents = contents if contents is not None else CachedContents()
 
@@ -53,7 +53,7 @@ class Gemini:
     def first_token(self, outcome: Outcome, now: float) -> None:
         if not outcome.prompt.mode and self._facts.caching != "explicit":
             tokens = self._streams.room.tokens(outcome.prompt)
-            stream = Stream(tokens, "", self._seconds, outcome.at, outcome.at + self._seconds, now)
+            stream = TokenStream(tokens, "", self._seconds, outcome.at, outcome.at + self._seconds, now)
             self._streams.put(b"", stream)
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
@@ -100,5 +100,5 @@ class Gemini:
             if chance(self._seed, self._number) < chances:
                 hit, why = shared, f"{shared} tokens are shared with an earlier prompt (G1)"
         if hit:
-            self._streams.put(b"", Stream(tokens.first(hit), "", self._seconds, now, now + self._seconds, now))
+            self._streams.put(b"", TokenStream(tokens.first(hit), "", self._seconds, now, now + self._seconds, now))
         return Outcome(prompt, now, hit, prompt.tokens - hit, hit=prompt.block_at(hit), why=(why,))

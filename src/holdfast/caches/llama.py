@@ -23,12 +23,12 @@ from collections.abc import Mapping, Sequence
 from holdfast.facts import ModelFacts
 
 from .prompts import NEVER, Block, Entry, Outcome, Prompt, Section
-from .tokens import Tokens, read, shared_tokens
+from .tokens import TokenSequence, read, shared_tokens
 
 AFFECTING: Mapping[str, Section] = {}
 """Whatever matters is rendered into tokens by the chat template."""
 
-_NOTHING = Tokens(b"")
+_NOTHING = TokenSequence(b"")
 
 
 class _Slot:
@@ -45,9 +45,9 @@ class HostMemory:
     def __init__(self, capacity: int, keep: float) -> None:
         self._capacity = capacity
         self._keep = keep
-        self.sequences: list[Tokens] = []
+        self.sequences: list[TokenSequence] = []
 
-    def save(self, tokens: Tokens) -> None:
+    def save(self, tokens: TokenSequence) -> None:
         if not self._capacity or not len(tokens) or len(tokens) > self._capacity:
             return
         if any(shared_tokens(kept, tokens) == len(tokens) for kept in self.sequences):
@@ -57,7 +57,7 @@ class HostMemory:
         while sum(map(len, self.sequences)) > self._capacity:
             del self.sequences[0]
 
-    def exchange(self, held: Tokens, wanted: Tokens) -> Tokens:
+    def exchange(self, held: TokenSequence, wanted: TokenSequence) -> TokenSequence:
         """What a slot that holds `held` should hold for a request that wants `wanted`."""
         shared = shared_tokens(held, wanted)
         kept, similar = (shared / len(held) if len(held) else -1.0), shared / len(wanted)
@@ -131,7 +131,7 @@ class Llama:
         host = [(f"host {index}", tokens) for index, tokens in enumerate(self._host.sequences)]
         return [Entry(name.encode(), len(tokens), "", NEVER, 0.0, NEVER, 0.0) for name, tokens in (*slots, *host)]
 
-    def _choose(self, tokens: Tokens) -> tuple[_Slot, str, bool]:
+    def _choose(self, tokens: TokenSequence) -> tuple[_Slot, str, bool]:
         """The slot, why, and whether what it holds is about to be lost (L2, L3, L5, L7)."""
         free = [slot for slot in self._slots if slot.busy is None]
         if not free:

@@ -23,8 +23,8 @@ from holdfast.facts import ModelFacts
 
 from .openai_breakpoints import AFFECTING, ORDER
 from .prompts import NEVER, Block, Entry, Outcome, Prompt
-from .streams import Room, Stream, Streams
-from .tokens import WIDTH, Tokens
+from .streams import Room, TokenStream, TokenStreams
+from .tokens import WIDTH, TokenSequence
 
 __all__ = ["AFFECTING", "ORDER", "OpenAIPrefix", "machine_name", "whole_steps"]
 
@@ -38,7 +38,7 @@ def whole_steps(tokens: int, facts: ModelFacts) -> int:
     return steps if steps >= facts.floor else 0
 
 
-def machine_name(tokens: Tokens, route: str, facts: ModelFacts) -> bytes:
+def machine_name(tokens: TokenSequence, route: str, facts: ModelFacts) -> bytes:
     """Which machine a request belongs to before any overflow (O3)."""
     head = tokens.ids[: (facts.knobs.route_tokens or 0) * WIDTH]
     seed = tokens.borders[0][1] if tokens.borders else b""
@@ -50,7 +50,7 @@ class OpenAIPrefix:
 
     def __init__(self, facts: ModelFacts, *, room: Room | None = None) -> None:
         self._facts = facts
-        self._streams = Streams(facts.floor, room=room)
+        self._streams = TokenStreams(facts.floor, room=room)
         self._recent: dict[bytes, deque[float]] = {}
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
@@ -104,8 +104,8 @@ class OpenAIPrefix:
             del self._recent[next(iter(self._recent))]
         return name + overflow.to_bytes(4, "big") if overflow else name
 
-    def _stream(self, tokens: Tokens, mode: str, now: float, readable: float = NEVER) -> Stream:
+    def _stream(self, tokens: TokenSequence, mode: str, now: float, readable: float = NEVER) -> TokenStream:
         known = self._facts.ttl_seconds(mode)
         ttl = mode if known is not None else self._facts.default_ttl or ""
         seconds = float(self._facts.ttl_seconds(ttl) or 0)
-        return Stream(tokens, ttl, seconds, now, now + seconds, readable)
+        return TokenStream(tokens, ttl, seconds, now, now + seconds, readable)

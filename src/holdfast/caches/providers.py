@@ -56,7 +56,7 @@ _ANTHROPIC = Rules(anthropic.AnthropicCache, anthropic.AFFECTING, anthropic.ORDE
 _BREAKPOINTS = Rules(openai_breakpoints.OpenAIBreakpoints, openai_breakpoints.AFFECTING, all_tools=True)
 _RULES = {
     "openai": Rules(openai.OpenAIPrefix, openai_breakpoints.AFFECTING, by_token=True),
-    "gemini": Rules(gemini.Gemini, gemini.AFFECTING, by_token=True),
+    "gemini": Rules(gemini.GeminiCache, gemini.AFFECTING, by_token=True),
     "deepseek": Rules(deepseek.DeepSeek, deepseek.AFFECTING, by_token=True, keeps_output=True),
     "vllm": Rules(vllm.Vllm, vllm.AFFECTING, by_token=True, keeps_output=True),
     "llama": Rules(llama.Llama, llama.AFFECTING, by_token=True, keeps_output=True),
@@ -94,8 +94,8 @@ def cache(
     `room` is what it shares with others that match token by token.
     """
     made = rules(model).make
-    if made is gemini.Gemini:
-        return gemini.Gemini(model, seed=seed, contents=contents, room=room)
+    if made is gemini.GeminiCache:
+        return gemini.GeminiCache(model, seed=seed, contents=contents, room=room)
     if made is openai.OpenAIPrefix or made is deepseek.DeepSeek:
         return made(model, room=room)
     return made(model)

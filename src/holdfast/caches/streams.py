@@ -12,7 +12,7 @@ from weakref import ref
 from msgspec import Struct
 
 from .prompts import Entry, Prompt
-from .tokens import Names, Tokens, read, shared_tokens
+from .tokens import Names, TokenSequence, read, shared_tokens
 
 CAPACITY = 20_000_000
 """Tokens kept, four bytes each."""
@@ -20,10 +20,10 @@ CAPACITY = 20_000_000
 _STEP = 256  # tokens between two signposts of the index, unless the smallest hit is smaller
 
 
-class Stream(Struct, frozen=True):
+class TokenStream(Struct, frozen=True):
     """A sequence that can be read from `readable` to `expires`."""
 
-    tokens: Tokens
+    tokens: TokenSequence
     ttl: str
     seconds: float
     written: float
@@ -41,9 +41,9 @@ class Room:
         self._capacity = capacity
         self._size = 0
         self._serial = 0
-        self._order: dict[int, tuple[ref[Streams], int]] = {}  # of use, the oldest first
+        self._order: dict[int, tuple[ref[TokenStreams], int]] = {}  # of use, the oldest first
         self._names: dict[int, Names] = {}
-        self._last: tuple[Prompt, Tokens] | None = None
+        self._last: tuple[Prompt, TokenSequence] | None = None
 
     def __len__(self) -> int:
         return len(self._order)
@@ -51,13 +51,13 @@ class Room:
     def names(self, step: int) -> Names:
         return self._names.setdefault(step, Names(step))
 
-    def tokens(self, prompt: Prompt) -> Tokens:
+    def tokens(self, prompt: Prompt) -> TokenSequence:
         """The tokens of a prompt: one sequence for all caches that are asked about it one after the other."""
         if self._last is None or not _same(self._last[0], prompt):
             self._last = prompt, read(prompt)
         return self._last[1]
 
-    def enter(self, streams: Streams, size: int) -> int:
+    def enter(self, streams: TokenStreams, size: int) -> int:
         """Room for a stream of this size, and its number; the caller keeps it before it makes room again."""
         self._serial += 1
         self._order[self._serial] = ref(streams), size
@@ -78,13 +78,13 @@ class Room:
                 streams.remove(serial)
 
 
-class Streams:
+class TokenStreams:
     """`floor` is the smallest prefix anyone will ask for; shorter sequences are not kept."""
 
     def __init__(self, floor: int, capacity: int = CAPACITY, *, room: Room | None = None) -> None:
         self.room = Room(capacity) if room is None else room
         self._step = max(1, min(_STEP, floor))
-        self._streams: dict[int, tuple[Stream, tuple[bytes, ...]]] = {}  # in order of use, the oldest first
+        self._streams: dict[int, tuple[TokenStream, tuple[bytes, ...]]] = {}  # in order of use, the oldest first
         self._through: dict[bytes, dict[int, None]] = {}  # streams by the name of each of their whole steps
         self._ending: dict[bytes, dict[int, None]] = {}  # streams by the name of their last whole step
         self._names = self.room.names(self._step)
@@ -92,7 +92,7 @@ class Streams:
     def __len__(self) -> int:
         return len(self._streams)
 
-    def match(self, head: bytes, tokens: Tokens, now: float) -> list[tuple[int, Stream]]:
+    def match(self, head: bytes, tokens: TokenSequence, now: float) -> list[tuple[int, TokenStream]]:
         """The live streams under `head` that share most whole steps with `tokens`, and how many tokens each shares."""
         names = self._names.of(tokens, head)
         for depth in range(len(names), 0, -1):
@@ -102,7 +102,7 @@ class Streams:
                 return found
         return []
 
-    def put(self, head: bytes, stream: Stream) -> None:
+    def put(self, head: bytes, stream: TokenStream) -> None:
         """Keep a stream. What it continues gives way to it, unless that lives longer."""
         names = self._names.of(stream.tokens, head)
         if not names:
@@ -131,7 +131,7 @@ class Streams:
             if s.live(now)
         ]
 
-    def _contained(self, stream: Stream, names: tuple[bytes, ...]) -> list[int]:
+    def _contained(self, stream: TokenStream, names: tuple[bytes, ...]) -> list[int]:
         """Streams that are prefixes of this one and end no later."""
         return [
             serial

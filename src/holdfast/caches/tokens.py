@@ -22,7 +22,7 @@ _REMEMBERED = 64  # sequences whose names are kept, so that a longer one is name
 _MOST = 1_000_000  # tokens of all of them
 
 
-class Tokens(Struct, frozen=True):
+class TokenSequence(Struct, frozen=True):
     """A sequence of tokens. `borders` are the places where a setting is mixed in: sequences that differ in one agree
     only up to there, however equal the tokens."""
 
@@ -32,26 +32,26 @@ class Tokens(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.ids) // WIDTH
 
-    def first(self, count: int) -> Tokens:
-        return Tokens(self.ids[: count * WIDTH], tuple(border for border in self.borders if border[0] < count))
+    def first(self, count: int) -> TokenSequence:
+        return TokenSequence(self.ids[: count * WIDTH], tuple(border for border in self.borders if border[0] < count))
 
     def settings(self, start: int, end: int) -> bytes:
         """What is mixed in between two places, and where."""
         inside = [(at - start, seed) for at, seed in self.borders if start <= at < end]
         return b"".join([at.to_bytes(4, "big") + seed for at, seed in inside]) if inside else b""
 
-    def followed_by(self, output: Sequence[Block]) -> Tokens:
-        return Tokens(self.ids + b"".join([block_ids(block) for block in output]), self.borders)
+    def followed_by(self, output: Sequence[Block]) -> TokenSequence:
+        return TokenSequence(self.ids + b"".join([block_ids(block) for block in output]), self.borders)
 
 
-def read(prompt: Prompt) -> Tokens:
+def read(prompt: Prompt) -> TokenSequence:
     """The tokens of a prompt, with the seeds of its sections where these begin."""
     ids = b"".join([block.ids for block in prompt.blocks])
     if len(ids) != prompt.tokens * WIDTH:
         ids = b"".join([block_ids(block) for block in prompt.blocks])
     if not prompt.seeds:
-        return Tokens(ids, ((0, f"{prompt.scope}\0{prompt.model}".encode("utf-8", "surrogatepass")),))
-    return Tokens(ids, _borders(prompt))
+        return TokenSequence(ids, ((0, f"{prompt.scope}\0{prompt.model}".encode("utf-8", "surrogatepass")),))
+    return TokenSequence(ids, _borders(prompt))
 
 
 def _borders(prompt: Prompt) -> tuple[tuple[int, bytes], ...]:
@@ -73,7 +73,7 @@ def block_ids(block: Block) -> bytes:
     return block.ids + shake_128(block.digest).digest(size - len(block.ids))
 
 
-def shared_tokens(one: Tokens, other: Tokens, known: int = 0) -> int:
+def shared_tokens(one: TokenSequence, other: TokenSequence, known: int = 0) -> int:
     """How many leading tokens two sequences share; `known` of them need not be compared again."""
     if one is other:
         return len(one)
@@ -93,10 +93,10 @@ class Names:
 
     def __init__(self, step: int) -> None:
         self._step = step
-        self._memory: dict[bytes, tuple[Tokens, tuple[bytes, ...]]] = {}
+        self._memory: dict[bytes, tuple[TokenSequence, tuple[bytes, ...]]] = {}
         self._size = 0
 
-    def of(self, tokens: Tokens, head: bytes = b"") -> tuple[bytes, ...]:
+    def of(self, tokens: TokenSequence, head: bytes = b"") -> tuple[bytes, ...]:
         steps = len(tokens) // self._step
         if not steps:
             return ()
@@ -115,7 +115,7 @@ class Names:
             self._size -= len(self._memory.pop(next(iter(self._memory)))[0])
         return tuple(names)
 
-    def _name(self, before: bytes, tokens: Tokens, index: int) -> bytes:
+    def _name(self, before: bytes, tokens: TokenSequence, index: int) -> bytes:
         start, end = index * self._step, (index + 1) * self._step
         ids = tokens.ids[start * WIDTH : end * WIDTH]
         return sha256(before + ids + tokens.settings(start, end)).digest()[:16]

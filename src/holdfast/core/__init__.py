@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from .experience import encode as encode
     from .fence import believed as believed
     from .fence import fence_of as fence_of
+    from .gemini_contents import AgentContents as AgentContents
     from .gemini_contents import Charge as Charge
     from .gemini_contents import Command as Command
+    from .gemini_contents import ContentsRequest as ContentsRequest
     from .gemini_contents import Create as Create
     from .gemini_contents import Delete as Delete
-    from .gemini_contents import Objects as Objects
     from .gemini_contents import Offer as Offer
     from .gemini_contents import Refresh as Refresh
     from .gemini_contents import Use as Use
-    from .gemini_contents import Wanted as Wanted
     from .gemini_contents import identity as identity
-    from .keepalive import Idle as Idle
+    from .keepalive import IdleLane as IdleLane
     from .keepalive import Ping as Ping
     from .keepalive import Pings as Pings
     from .keepalive import Spending as Spending
@@ -110,8 +110,8 @@ else:
             ".edits": "EditRef FINAL Proposal propose",
             ".experience": "Experience decode encode",
             ".fence": "believed fence_of",
-            ".gemini_contents": "Charge Command Create Delete Objects Offer Refresh Use Wanted identity",
-            ".keepalive": "Idle Ping Pings Spending",
+            ".gemini_contents": "Charge Command Create Delete AgentContents Offer Refresh Use ContentsRequest identity",
+            ".keepalive": "IdleLane Ping Pings Spending",
             ".learned_merge": "merged",
             ".ledger": "Ledger",
             ".operating_context": "SECTIONS",

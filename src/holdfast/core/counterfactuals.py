@@ -18,14 +18,14 @@ from typing import Literal
 from holdfast.caches import Outcome
 from holdfast.facts import ModelFacts, pauses
 
-from .experience import LONG, SHORT, Client, Experience, Route
+from .experience import LONG, SHORT, Client, Experience, RouteExperience
 from .ledger import Ledger
 
 Policy = Literal["short", "long", "head"]
 POLICIES: tuple[Policy, ...] = ("short", "long", "head")
 MEMORY = 10.0
 """Conversations that count: one that has begun to pause, or ceased to, is found out within a few."""
-UNKNOWN = Route()
+UNKNOWN = RouteExperience()
 """A route on which nothing has been seen."""
 LASTING = 10.0
 """Pauses that the prior on lost entries weighs beside those of the route, once one was lost there."""
@@ -41,7 +41,7 @@ HISTORY = 0.25
 """Of what another policy would have saved so far: the part that may be spent on following it."""
 
 
-def lasting(route: Route) -> float:
+def lasting(route: RouteExperience) -> float:
     """How often an entry of the long lifetime is still there after a pause that the short one would not survive: as it
     is documented, always, until one was missed on this route."""
     if route.survived == route.pauses:
@@ -49,13 +49,13 @@ def lasting(route: Route) -> float:
     return (LASTING * pauses().provider.long + route.survived) / (LASTING + route.pauses)
 
 
-def outliving(route: Route, idle: float) -> float:
+def outliving(route: RouteExperience, idle: float) -> float:
     """How often an entry of the short lifetime is still there after so many seconds: as it is documented, until one was
     read on this route when it should have been gone."""
     return pauses().provider.short_after(idle) if route.outlived and idle > SHORT else float(idle <= SHORT)
 
 
-def likely(route: Route, outcome: Outcome, gap: float | None) -> float:
+def likely(route: RouteExperience, outcome: Outcome, gap: float | None) -> float:
     """How likely it is that what the lane's last request left is there or gone, as it is foreseen."""
     if gap is None or gap > LONG:
         return 1.0
@@ -73,7 +73,7 @@ def priced(
     head: int,
     common: int,
     idle: float,
-    route: Route = UNKNOWN,
+    route: RouteExperience = UNKNOWN,
 ) -> tuple[float, float, float]:
     """What a request of so many tokens costs under each policy: `head` of them are tools and system text, `common` ones
     came in the request before, `idle` seconds ago."""

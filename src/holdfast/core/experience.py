@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from holdfast.facts import Calibration
 
-from .gemini_contents import Objects
+from .gemini_contents import AgentContents
 from .keepalive import Returns, Spending
 from .plan import Kind
 
@@ -116,7 +116,7 @@ class Client(Struct):
                 followed[age(number - 1)] += 1
 
 
-class Route(Struct):
+class RouteExperience(Struct):
     """How a model behaves on the tenant's route: `raises` is proved by a verdict or None; `probed` what looking for the
     proof has cost, in plain input tokens. `reads` counts calls that read anything; `pauses` those that were to read an
     entry of the long lifetime after the short one was over, `survived` those of them that did; `outlived` those that
@@ -137,19 +137,19 @@ class Experience(Struct):
 
     version: int = VERSION
     clients: dict[str, Client] = field(default_factory=dict)
-    routes: dict[str, Route] = field(default_factory=dict)
+    routes: dict[str, RouteExperience] = field(default_factory=dict)
     calibration: Calibration = Calibration()
     spending: Spending = Spending()
-    objects: dict[str, Objects] = field(default_factory=dict)
+    objects: dict[str, AgentContents] = field(default_factory=dict)
     owed: dict[str, Decimal] = field(default_factory=dict)
 
     def client(self, name: str) -> Client:
         known = self.clients.get(name)
         return self.clients.setdefault(name, Client()) if known is None else known
 
-    def route(self, model: str) -> Route:
+    def route(self, model: str) -> RouteExperience:
         known = self.routes.get(model)
-        return self.routes.setdefault(model, Route()) if known is None else known
+        return self.routes.setdefault(model, RouteExperience()) if known is None else known
 
 
 def encode(experience: Experience) -> bytes:

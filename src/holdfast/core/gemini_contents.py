@@ -1,8 +1,9 @@
 """Gemini's explicit cache: which `cachedContents` objects to create, use, refresh and delete.
 
-A state machine of values: `Objects` is what one agent is believed to hold, `decide` answers what a request uses and
-what is to be done, and the methods of `Objects` take in what came of it. An object is identified by the SHA-256 of
-everything it holds. Times are seconds, passed in; nothing here sends anything or knows how a call is spelled.
+A state machine of values: `AgentContents` is what one agent is believed to hold, `decide` answers what a request uses
+and what is to be done, and the methods of `AgentContents` take in what came of it. An object is identified by the
+SHA-256 of everything it holds. Times are seconds, passed in; nothing here sends anything or knows how a call is
+spelled.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Offer(Struct, frozen=True):
     tokens: int
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class HeldContents(Struct, frozen=True, kw_only=True):
     """An object the provider holds for us, or one that is being created (`name` is empty).
 
     `since` is the beginning of its present life, `uses` counts the requests in it, not the one it was created for, and
@@ -96,7 +97,7 @@ class Use(Struct, frozen=True):
     tokens: int
 
 
-class Decision(Struct, frozen=True):
+class ContentsDecision(Struct, frozen=True):
     """What the request uses as things are, and what is to be done. Nothing to use: the request goes as it came."""
 
     use: Use | None = None
@@ -104,7 +105,7 @@ class Decision(Struct, frozen=True):
     why: str = ""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ContentsRequest(Struct, frozen=True, kw_only=True):
     """A request that could use an object: everything it could leave to one, and how often its lane comes.
 
     `remaining` is how many requests the lane is expected to make yet. `implicit` is how often its prefix would be read
@@ -129,22 +130,22 @@ class Charge(Struct, frozen=True):
         return self.token_hours * (rates.storage_hour or Decimal(0))
 
 
-class Objects(Struct, frozen=True):
+class AgentContents(Struct, frozen=True):
     """What one agent holds, by identity, and the lanes that could not create one, with the time to try again.
 
     A request first lets go what has run out (`swept`), then asks `decide`.
     """
 
-    held: Mapping[str, Held] = {}
+    held: Mapping[str, HeldContents] = {}
     refused: Mapping[str, float] = {}
 
-    def named(self, name: str) -> Held | None:
+    def named(self, name: str) -> HeldContents | None:
         return next((each for each in self.held.values() if name and each.name == name), None)
 
-    def creating(self, create: Create, now: float) -> Objects:
+    def creating(self, create: Create, now: float) -> AgentContents:
         """A creation is under way: the place is taken, and nobody begins it a second time."""
         offer = create.offer
-        begun = Held(
+        begun = HeldContents(
             identity=offer.identity,
             model=create.model,
             contents=offer.contents,
@@ -158,22 +159,22 @@ class Objects(Struct, frozen=True):
         )
         return self._with(begun)
 
-    def created(self, create: Create, name: str, expires: float, tokens: int, now: float) -> Objects:
+    def created(self, create: Create, name: str, expires: float, tokens: int, now: float) -> AgentContents:
         """It exists; tokens and end are what the provider says."""
         known = self.creating(create, now).held[create.offer.identity]
         return self._with(structs.replace(known, name=name, expires=expires, tokens=tokens))
 
-    def failed(self, create: Create, now: float) -> Objects:
+    def failed(self, create: Create, now: float) -> AgentContents:
         """It could not be created; its lane does not try again for the length of a life."""
         refused = {**self._refused(now), create.lane: now + create.ttl_s}
         return structs.replace(self._without(create.offer.identity), refused=refused)
 
-    def dropped(self, create: Create) -> Objects:
+    def dropped(self, create: Create) -> AgentContents:
         """It was never asked for: the place is free, and its lane may try again."""
         known = self.held.get(create.offer.identity)
         return self if known is None or known.name else self._without(create.offer.identity)
 
-    def used(self, name: str, lane: str, now: float) -> Objects:
+    def used(self, name: str, lane: str, now: float) -> AgentContents:
         """A lane names an object, and no longer needs any other."""
         known = self.named(name)
         if known is None:
@@ -182,16 +183,16 @@ class Objects(Struct, frozen=True):
         others = self._left_by(lane, besides=known.identity)
         return others._with(structs.replace(known, lanes=_joined(known.lanes, lane), used=now, uses=uses))
 
-    def refreshed(self, name: str, expires: float, now: float) -> Objects:
+    def refreshed(self, name: str, expires: float, now: float) -> AgentContents:
         known = self.named(name)
         return self if known is None else self._with(structs.replace(known, since=now, expires=expires, uses=0))
 
-    def deleted(self, name: str, now: float) -> tuple[Objects, Charge | None]:
+    def deleted(self, name: str, now: float) -> tuple[AgentContents, Charge | None]:
         """It is gone by our own wish: what it has cost since the last account is the rest."""
         known = self.named(name)
         return (self, None) if known is None else (self._without(known.identity), _charge(known, now))
 
-    def lost(self, name: str, now: float) -> tuple[Objects, Charge | None]:
+    def lost(self, name: str, now: float) -> tuple[AgentContents, Charge | None]:
         """The provider does not know it any more; it was stored no longer than until now. Where the first request that
         named it was told so, its lanes create none for the length of its life: the next one would be paid for in vain
         too."""
@@ -202,20 +203,20 @@ class Objects(Struct, frozen=True):
             left = structs.replace(left, refused={**left._refused(now), **pause})
         return left, charge
 
-    def charged(self, name: str, now: float) -> tuple[Objects, Charge | None]:
+    def charged(self, name: str, now: float) -> tuple[AgentContents, Charge | None]:
         """The storage of an object since it was last asked for."""
         known = self.named(name)
         if known is None:
             return self, None
         return self._with(structs.replace(known, charged=min(now, known.expires))), _charge(known, now)
 
-    def swept(self, now: float) -> tuple[Objects, tuple[Charge, ...]]:
+    def swept(self, now: float) -> tuple[AgentContents, tuple[Charge, ...]]:
         """Without those that have run out, and the last of what they cost. A creation that never ended is forgotten."""
         over = [each for each in self.held.values() if each.expires < now]
         left = {each.identity: each for each in self.held.values() if each.expires >= now}
         return structs.replace(self, held=left), tuple(_charge(each, now) for each in over if each.name)
 
-    def ended(self, lane: str, now: float) -> Objects:
+    def ended(self, lane: str, now: float) -> AgentContents:
         """A lane has ended: `due` says what nobody needs any more. Where it leaves an object that it never named, it
         creates none for a day, should it go on: a program that is started for each message would pay for one each time.
         """
@@ -232,17 +233,17 @@ class Objects(Struct, frozen=True):
     def _refused(self, now: float) -> dict[str, float]:
         return {lane: until for lane, until in self.refused.items() if until > now}
 
-    def _left_by(self, lane: str, besides: str = "") -> Objects:
+    def _left_by(self, lane: str, besides: str = "") -> AgentContents:
         held = {
             key: each if key == besides else structs.replace(each, lanes=tuple(o for o in each.lanes if o != lane))
             for key, each in self.held.items()
         }
         return structs.replace(self, held=held)
 
-    def _with(self, changed: Held) -> Objects:
+    def _with(self, changed: HeldContents) -> AgentContents:
         return structs.replace(self, held={**self.held, changed.identity: changed})
 
-    def _without(self, identity: str) -> Objects:
+    def _without(self, identity: str) -> AgentContents:
         return structs.replace(self, held={key: each for key, each in self.held.items() if key != identity})
 
 
@@ -260,13 +261,18 @@ def identity(
 
 
 def decide(
-    objects: Objects, wanted: Wanted, model: ModelFacts, rates: Rates | None, settings: Gemini, now: float
-) -> Decision:
+    objects: AgentContents,
+    wanted: ContentsRequest,
+    model: ModelFacts,
+    rates: Rates | None,
+    settings: Gemini,
+    now: float,
+) -> ContentsDecision:
     """What a request uses, and whether an object, or a larger one, pays for its lane by rule 5.8."""
     if model.marker != "cachedContent":
-        return Decision(why=f"{model.ref} has no cached contents")
+        return ContentsDecision(why=f"{model.ref} has no cached contents")
     if not settings.enabled:
-        return Decision(why="cached contents are switched off")
+        return ContentsDecision(why="cached contents are switched off")
     offered = [objects.held.get(offer.identity) for offer in wanted.offers]
     found = max((each for each in offered if each is not None and each.live(now)), key=_size, default=None)
     use = None if found is None else Use(found.name, found.contents, found.tokens)
@@ -274,10 +280,10 @@ def decide(
     commands, why = _create(objects, found, wanted, model, rates, settings, now)
     if found is not None and not commands:
         why = f"`{found.name}` holds {found.tokens} tokens"
-    return Decision(use, (*refresh, *commands), why)
+    return ContentsDecision(use, (*refresh, *commands), why)
 
 
-def due(objects: Objects, settings: Gemini, now: float) -> tuple[Command, ...]:
+def due(objects: AgentContents, settings: Gemini, now: float) -> tuple[Command, ...]:
     """What is to be done between requests: delete what no lane needs, refresh what was used enough to go on."""
     commands: list[Command] = []
     for each in objects.held.values():
@@ -293,7 +299,7 @@ def creation_cost(tokens: int, rates: Rates) -> Decimal:
     return tokens * rates.input
 
 
-def _size(held: Held) -> int:
+def _size(held: HeldContents) -> int:
     return held.tokens
 
 
@@ -302,9 +308,9 @@ def _joined(lanes: tuple[str, ...], lane: str) -> tuple[str, ...]:
 
 
 def _create(
-    objects: Objects,
-    found: Held | None,
-    wanted: Wanted,
+    objects: AgentContents,
+    found: HeldContents | None,
+    wanted: ContentsRequest,
     model: ModelFacts,
     rates: Rates | None,
     settings: Gemini,
@@ -332,7 +338,9 @@ def _create(
     return (*room, create), "the expected uses pay for an object (rule 5.8)"
 
 
-def _pays(best: Offer, found: Held | None, wanted: Wanted, model: ModelFacts, rates: Rates, settings: Gemini) -> bool:
+def _pays(
+    best: Offer, found: HeldContents | None, wanted: ContentsRequest, model: ModelFacts, rates: Rates, settings: Gemini
+) -> bool:
     """Rule 5.8 with the uses expected in one life; a larger object must pay beside the one there is."""
     hours = Decimal(settings.ttl_s) / _HOUR
     needed = uses_to_hold(
@@ -346,21 +354,21 @@ def _pays(best: Offer, found: Held | None, wanted: Wanted, model: ModelFacts, ra
     return needed is not None and min(wanted.per_hour * float(hours), wanted.remaining) > float(needed)
 
 
-def _worth(wanted: Wanted, model: ModelFacts, rates: Rates, settings: Gemini) -> float:
+def _worth(wanted: ContentsRequest, model: ModelFacts, rates: Rates, settings: Gemini) -> float:
     """How many uses in one life pay for its storage, now that creating it has been paid: rule 5.8 without `in`."""
     gain = (rates.input - rates.read) * (1 - _implicit(wanted, model))
     storage = (rates.storage_hour or Decimal(0)) * settings.ttl_s / _HOUR
     return float(storage / gain) if gain > 0 else float("inf")
 
 
-def _implicit(wanted: Wanted, model: ModelFacts) -> Decimal:
+def _implicit(wanted: ContentsRequest, model: ModelFacts) -> Decimal:
     known = model.knobs.implicit_hit_probability or 0.0
     if model.caching == "explicit":
         known = 0.0
     return Decimal(str(known if wanted.implicit is None else wanted.implicit))
 
 
-def _refresh(held: Held, settings: Gemini, now: float, *, using: bool = False) -> tuple[Refresh, ...]:
+def _refresh(held: HeldContents, settings: Gemini, now: float, *, using: bool = False) -> tuple[Refresh, ...]:
     """At its half life an object goes on if it was used since then, and so often that its storage pays."""
     if not held.live(now):
         return ()
@@ -370,7 +378,7 @@ def _refresh(held: Held, settings: Gemini, now: float, *, using: bool = False) -
     return (Refresh(held.name, settings.ttl_s),)
 
 
-def _room(objects: Objects, settings: Gemini, now: float, keep: Held | None) -> tuple[Delete, ...] | None:
+def _room(objects: AgentContents, settings: Gemini, now: float, keep: HeldContents | None) -> tuple[Delete, ...] | None:
     """Room for one more: nothing to do, or the least recently used give way; None while all are in active use.
 
     One that was used again in this life and not long ago would only be created anew by its own next request.
@@ -385,6 +393,6 @@ def _room(objects: Objects, settings: Gemini, now: float, keep: Held | None) -> 
     return tuple(Delete(each.name) for each in oldest)
 
 
-def _charge(held: Held, now: float) -> Charge:
+def _charge(held: HeldContents, now: float) -> Charge:
     seconds = max(0.0, min(now, held.expires) - held.charged)
     return Charge(held.name, held.tokens * Decimal(seconds) / _HOUR, held.model)

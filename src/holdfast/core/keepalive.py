@@ -103,7 +103,7 @@ class Spending(Struct, frozen=True):
         return self.plus(by, at) if self.day == int(at // _DAY) else self
 
 
-class Idle(Struct, frozen=True, kw_only=True):
+class IdleLane(Struct, frozen=True, kw_only=True):
     """A lane between two requests: when the last one began, and the entry worth keeping.
 
     `output` is how many tokens the provider makes a ping answer with, where it cannot be asked for none.
@@ -126,7 +126,7 @@ class Ping(Struct, frozen=True):
 
 
 def decide(
-    idle: Idle,
+    idle: IdleLane,
     returns: Returns,
     pings: Pings,
     spending: Spending,
@@ -154,7 +154,7 @@ def decide(
     return Ping(at, idle.tokens, cost)
 
 
-def sent(pings: Pings, spending: Spending, ping: Ping, idle: Idle) -> tuple[Pings, Spending]:
+def sent(pings: Pings, spending: Spending, ping: Ping, idle: IdleLane) -> tuple[Pings, Spending]:
     """A ping goes out: it counts for breaker and budget from now on. What it brings, its answer tells."""
     after = structs.replace(
         pings, sent=pings.sent + 1, row=pings.row + 1, spent=pings.spent + ping.cost, out=idle.expires
@@ -163,7 +163,7 @@ def sent(pings: Pings, spending: Spending, ping: Ping, idle: Idle) -> tuple[Ping
 
 
 def answered(
-    pings: Pings, spending: Spending, ping: Ping, idle: Idle, cost: Decimal, covers: float | None
+    pings: Pings, spending: Spending, ping: Ping, idle: IdleLane, cost: Decimal, covers: float | None
 ) -> tuple[Pings, Spending]:
     """A ping has been answered: what was billed for it, and until when it keeps the entry; None where it kept none, or
     where the lane had come back before."""
@@ -174,13 +174,13 @@ def answered(
     return after, spending.corrected(cost - ping.cost, ping.at)
 
 
-def failed(pings: Pings, spending: Spending, ping: Ping, idle: Idle) -> tuple[Pings, Spending]:
+def failed(pings: Pings, spending: Spending, ping: Ping, idle: IdleLane) -> tuple[Pings, Spending]:
     """A ping brought no answer: it cost and kept nothing. For the breaker it stays one without a return."""
     after = structs.replace(_home(pings, idle), sent=pings.sent - 1, spent=pings.spent - ping.cost)
     return after, spending.corrected(-ping.cost, ping.at)
 
 
-def returned(pings: Pings, idle: Idle, read: int, price: Rates, now: float) -> Pings:
+def returned(pings: Pings, idle: IdleLane, read: int, price: Rates, now: float) -> Pings:
     """The lane's next request has been answered: what its pings have brought.
 
     They have a return if the request read what would have been gone without them.
@@ -194,7 +194,7 @@ def returned(pings: Pings, idle: Idle, read: int, price: Rates, now: float) -> P
     return structs.replace(after, row=0, returned=pings.returned + 1, saved=pings.saved + saving)
 
 
-def _obstacle(idle: Idle, pings: Pings, model: ModelFacts, settings: Keepalive, at: float) -> str | None:
+def _obstacle(idle: IdleLane, pings: Pings, model: ModelFacts, settings: Keepalive, at: float) -> str | None:
     """Why a lane gets no ping, whatever its chances are."""
     if not settings.enabled:
         return "keep-alive is off"
@@ -214,7 +214,7 @@ def _obstacle(idle: Idle, pings: Pings, model: ModelFacts, settings: Keepalive, 
     return None
 
 
-def _home(pings: Pings, idle: Idle) -> Pings:
+def _home(pings: Pings, idle: IdleLane) -> Pings:
     """Without the ping that was on its way to this entry."""
     return structs.replace(pings, out=0.0) if pings.out == idle.expires else pings
 

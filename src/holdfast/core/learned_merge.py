@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from .experience import Client, Experience, Route
+from .experience import Client, Experience, RouteExperience
 from .keepalive import Spending
 
 
@@ -26,7 +26,7 @@ def merged(stored: Experience, mine: Experience, base: Experience) -> Experience
             for name in {**stored.clients, **mine.clients}
         },
         routes={
-            name: _route(*(each.routes.get(name, Route()) for each in (stored, mine, base)))
+            name: _route(*(each.routes.get(name, RouteExperience()) for each in (stored, mine, base)))
             for name in {**stored.routes, **mine.routes}
         },
         calibration=stored.calibration if mine.calibration == base.calibration else mine.calibration,
@@ -57,9 +57,9 @@ def _added(stored: Any, mine: Any, base: Any) -> Any:
     return stored + (mine - base)
 
 
-def _route(stored: Route, mine: Route, base: Route) -> Route:
+def _route(stored: RouteExperience, mine: RouteExperience, base: RouteExperience) -> RouteExperience:
     proved = mine if (mine.raises, mine.doubts) != (base.raises, base.doubts) else stored
-    return Route(
+    return RouteExperience(
         raises=proved.raises,
         doubts=proved.doubts,
         probed=stored.probed + (mine.probed - base.probed),

@@ -32,7 +32,7 @@ SMALLER = 0.4
 """The turn that is chosen to pay the premium is smaller than the mean: this share of it."""
 
 
-class Prices(Struct, frozen=True):
+class LifetimePrices(Struct, frozen=True):
     """Of one token, in plain input tokens."""
 
     premium: float
@@ -41,14 +41,14 @@ class Prices(Struct, frozen=True):
     """The chance of being read from which a short write pays (rule 5.2)."""
 
 
-def prices(model: ModelFacts, short: str, long: str | None) -> Prices:
+def prices(model: ModelFacts, short: str, long: str | None) -> LifetimePrices:
     read, write = float(model.read), float(model.write(short))
     premium = float(model.write(long)) - write if long is not None else 0.0
     worth = chance_to_cache(read, write) if write > read else 0.0
-    return Prices(premium, write - read, worth)
+    return LifetimePrices(premium, write - read, worth)
 
 
-def raise_now(odds: Odds, price: Prices, new: int, bare: int) -> bool:
+def raise_now(odds: Odds, price: LifetimePrices, new: int, bare: int) -> bool:
     """Whether to pay the premium on `new` tokens so that `bare` ones, unprotected so far, live long."""
     lasting = 1 - odds.ends
     now, later = odds.next[1] * lasting, max(odds.later[1] * lasting, 1e-9)

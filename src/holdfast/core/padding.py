@@ -68,7 +68,7 @@ class Outlook(Struct, frozen=True, kw_only=True):
 NO_OUTLOOK = Outlook()
 
 
-class Padded(Struct, frozen=True):
+class PaddedText(Struct, frozen=True):
     """A stable text with what was added to it, which is also given alone; `inlined` are the skills it holds."""
 
     text: str
@@ -105,7 +105,7 @@ def pad(
     bodies: Sequence[SkillBody],
     models: Sequence[ModelFacts],
     rules: PaddingRules,
-) -> Padded:
+) -> PaddedText:
     """The stable text, padded as far as the rules ask for. `models` are all that the lane may be routed to, the one it
     begins with first."""
     bodies = sorted(bodies, key=lambda body: body.name)
@@ -147,11 +147,11 @@ class _Prefix:
         said = len(PRELOADED) * (len(self._inlined) + skill)
         return (self._tool_chars + len(self.text(part)) + said) // CHARS <= self.rules.max_tokens
 
-    def done(self, why: str) -> Padded:
-        return Padded(self.text(), _GAP.join(self._parts), tuple(self._inlined), why)
+    def done(self, why: str) -> PaddedText:
+        return PaddedText(self.text(), _GAP.join(self._parts), tuple(self._inlined), why)
 
 
-def _always(prefix: _Prefix, bodies: Sequence[SkillBody]) -> Padded:
+def _always(prefix: _Prefix, bodies: Sequence[SkillBody]) -> PaddedText:
     """Bodies by name, then the fixed text, until both the lower bound and the models' floor are cleared.
 
     Characters per token differ between texts and tokenizers, so the lower bound alone may still lie under the floor;
@@ -177,7 +177,7 @@ def _always(prefix: _Prefix, bodies: Sequence[SkillBody]) -> Padded:
     return prefix.done(f"{size}; more would pass the upper bound of {most}")
 
 
-def _economic(prefix: _Prefix, bodies: Sequence[SkillBody]) -> Padded:
+def _economic(prefix: _Prefix, bodies: Sequence[SkillBody]) -> PaddedText:
     """Whole bodies, then the fixed text, up to the model's floor, where rule 5.6 says that the session is long enough
     and does not pass the floor by itself soon enough; else nothing."""
     outlook = prefix.rules.outlook

@@ -83,7 +83,7 @@ class Sent(Struct, frozen=True):
         return SECTIONS[self.sections[index]]
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class SettledCall(Struct, frozen=True, kw_only=True):
     """A settled call as statistics and retention see it.
 
     `gap` is start to start since the lane's request before, None for the first. `expected` is what the lane could have

@@ -25,7 +25,7 @@ from .costs import Costs, costs
 from .divergence import Comparison, compare
 from .experience import Client
 from .ledger import Ledger
-from .plan import DIGEST, Columns, Kind, Plan, Sent, Turn, baseline, columns, head, kind_of
+from .plan import DIGEST, Columns, Kind, Plan, Sent, SettledCall, baseline, columns, head, kind_of
 from .plan_check import checked
 from .plan_variants import Budget, affordable, covered_by, marked
 from .pool import Pool
@@ -367,7 +367,7 @@ def _turn(
     ledger: Ledger, prepared: PlannedRequest, usage: Usage, finding: breaks.Finding | None, settings: Cache
 ) -> tuple[retention.RetentionChange, ...]:
     model, before = prepared.request.model, ledger.retention
-    turn = Turn(
+    turn = SettledCall(
         at=prepared.outcome.at,
         kind=prepared.kind,
         gap=prepared.gap,

@@ -126,7 +126,7 @@ class Pool:
         found = self.decide(prompt, now)
         if found is not None and isinstance(self._cache, _BY_ENTRY):
             return self._cache.enter(found, now)
-        if prompt.mode and isinstance(self._cache, gemini.Gemini):
+        if prompt.mode and isinstance(self._cache, gemini.GeminiCache):
             return Outcome(prompt, now, 0, prompt.tokens, why=("what the client's own content holds is not known",))
         return self._cache.begin(prompt, now)
 

@@ -16,7 +16,7 @@ from holdfast.config.sections import Cache
 from holdfast.config.sections import Retention as Lifetime
 from holdfast.facts import ModelFacts
 
-from .plan import Turn
+from .plan import SettledCall
 
 SLOW_GAPS = 3
 """Gaps in a row above the short lifetime that make a lane slow."""
@@ -66,7 +66,7 @@ class RetentionChange(Struct, frozen=True):
     why: str
 
 
-def observe(state: Retention, turn: Turn, settings: Cache, model: ModelFacts) -> Retention:
+def observe(state: Retention, turn: SettledCall, settings: Cache, model: ModelFacts) -> Retention:
     """The state after one more settled turn."""
     stable = turn.read > turn.baseline
     # A turn that had nothing beyond the baseline to read (the first one, a fork) is no evidence of instability.
@@ -85,7 +85,7 @@ def observe(state: Retention, turn: Turn, settings: Cache, model: ModelFacts) ->
     )
 
 
-def _slow(before: int, turn: Turn, model: ModelFacts) -> int:
+def _slow(before: int, turn: SettledCall, model: ModelFacts) -> int:
     """Only what a user says has a cadence: requests inside a tool loop follow each other in seconds on any channel."""
     if turn.gap is None or turn.kind != "user":
         return before

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from holdfast.caches import Outcome, Prompt, reach
 
-from .experience import LONG, SHORT, Route
+from .experience import LONG, SHORT, RouteExperience
 from .pool import Pool
 
 _NEAR = 0.02
@@ -54,7 +54,7 @@ def test(prompt: Prompt, pool: Pool, now: float) -> Test | None:
     return Test(raised, plain) if raised > plain else None
 
 
-def proof(test: Test | None, read: int, route: Route) -> Literal["yes", "no"] | None:
+def proof(test: Test | None, read: int, route: RouteExperience) -> Literal["yes", "no"] | None:
     """What a read proves; None if it is neither the one nor the other."""
     if test is None or route.raises is not None:
         return None
@@ -63,7 +63,7 @@ def proof(test: Test | None, read: int, route: Route) -> Literal["yes", "no"] | 
     return "no" if abs(read - test.plain) <= _NEAR * test.raised else None
 
 
-def refuted(outcome: Outcome, gap: float | None, read: int, route: Route) -> Literal["no"] | None:
+def refuted(outcome: Outcome, gap: float | None, read: int, route: RouteExperience) -> Literal["no"] | None:
     """Takes a proof back: twice in a row what should have lived long because of it was not there after a pause."""
     if route.raises != "yes" or gap is None or not SHORT < gap <= LONG or not outcome.read:
         return None

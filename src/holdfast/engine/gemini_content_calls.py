@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.caches import Prompt
-from holdfast.core import Create, Delete, Objects, Offer, Refresh, Use, identity
+from holdfast.core import AgentContents, Create, Delete, Offer, Refresh, Use, identity
 from holdfast.records import encode_string
 from holdfast.wire import Body, Gemini, arr, array_of, cache_parameters, canon, obj, object_of, string_of
 
@@ -62,7 +62,7 @@ def freezable(body: Body) -> int:
     return 0
 
 
-def offers(body: Body, prompt: Prompt, objects: Objects) -> tuple[Offer, ...]:
+def offers(body: Body, prompt: Prompt, objects: AgentContents) -> tuple[Offer, ...]:
     """What this request could leave to an object: as much as it may, and as much as each object there is holds.
 
     A request that names an object of its client's own offers nothing.

@@ -15,16 +15,16 @@ from msgspec.structs import replace
 from holdfast.caches import Outcome, Prompt
 from holdfast.config.sections import Gemini
 from holdfast.core import (
+    AgentContents,
     Charge,
+    ContentsRequest,
     Create,
     Experience,
     Ledger,
-    Objects,
     Odds,
     Refresh,
     Use,
     Verdict,
-    Wanted,
     account,
     calibrated,
     odds,
@@ -48,8 +48,8 @@ class _Held:
     def __init__(self, experience: Experience) -> None:
         self._experience = experience
 
-    def of(self, agent: str) -> Objects:
-        return self._experience.objects.get(agent, Objects())
+    def of(self, agent: str) -> AgentContents:
+        return self._experience.objects.get(agent, AgentContents())
 
     def decide(
         self,
@@ -68,7 +68,7 @@ class _Held:
         no other request begins it too."""
         objects = self._swept(agent, now)
         hours = max(now - ledger.started, 60.0) / _HOUR
-        wanted = Wanted(
+        wanted = ContentsRequest(
             lane=lane,
             offers=wire.offers(body, prompt, objects),
             per_hour=ledger.requests / hours if ledger.requests > 1 else 0.0,
@@ -139,7 +139,7 @@ class _Held:
         if dollars:
             self._experience.owed[agent] = self._experience.owed.get(agent, Decimal(0)) + dollars
 
-    def _swept(self, agent: str, now: float) -> Objects:
+    def _swept(self, agent: str, now: float) -> AgentContents:
         objects, charges = self.of(agent).swept(now)
         for charge in charges:
             self._owe(agent, charge)

@@ -15,7 +15,7 @@ from holdfast import facts
 from holdfast.caches import Entry, Mark, Outcome
 from holdfast.core import (
     Effect,
-    Idle,
+    IdleLane,
     Ledger,
     Lookup,
     Ping,
@@ -49,7 +49,7 @@ class DuePing(Struct, kw_only=True):
     call: str
     raw: bytes
     ping: Ping
-    idle: Idle
+    idle: IdleLane
     outcome: Outcome
     done: bool = False
 
@@ -182,7 +182,7 @@ def _keep(
     state.keeper.save_tenant(lane.tenant, state.tenant(lane.tenant))
 
 
-def waited(tenant: Tenant, ledger: Ledger, now: float) -> Idle | None:
+def waited(tenant: Tenant, ledger: Ledger, now: float) -> IdleLane | None:
     """The pause that ends with a lane's request, if pings were sent in it."""
     if ledger.pings.uncovered is None or ledger.last is None:
         return None
@@ -209,8 +209,8 @@ def longest(last: Sent, pool: Lookup, now: float) -> tuple[int, Entry] | None:
     return None
 
 
-def _idle(last: Sent, entry: Entry) -> Idle:
-    return Idle(since=last.at, tokens=entry.tokens, ttl=entry.ttl, seconds=entry.seconds, expires=entry.expires)
+def _idle(last: Sent, entry: Entry) -> IdleLane:
+    return IdleLane(since=last.at, tokens=entry.tokens, ttl=entry.ttl, seconds=entry.seconds, expires=entry.expires)
 
 
 def ping_body(body: Body) -> bytes | None:

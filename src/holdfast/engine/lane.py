@@ -7,7 +7,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from holdfast.caches import Outcome
-from holdfast.core import Command, Idle, Preflight, Proposal, Use, Verdict
+from holdfast.core import Command, IdleLane, Preflight, Proposal, Use, Verdict
 from holdfast.core import planner as core
 from holdfast.core.repairs import Repair
 from holdfast.records import Usage
@@ -71,7 +71,7 @@ class PreparedCall(Struct, kw_only=True):
     """What making cached contents for it has cost, in dollars: accounted for with it."""
     plain: Outcome | None = None
     """What was predicted before it named a cached content."""
-    waited: Idle | None = None
+    waited: IdleLane | None = None
     """The pause before it, if pings were sent in it."""
     before: tuple[SideCall, ...] = ()
     """Calls to make first, each brought back with `EngineCore.answered`."""

@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from .recordings import replay as replay
     from .results import BILLED as BILLED
     from .results import RECORDED as RECORDED
-    from .results import Replayed as Replayed
+    from .results import ReplayReport as ReplayReport
     from .results import Result as Result
     from .results import SessionResult as SessionResult
     from .results import Spread as Spread
-    from .timed_prompts import Call as Call
+    from .timed_prompts import MarkerPlan as MarkerPlan
     from .timed_prompts import Ping as Ping
-    from .timed_prompts import Plan as Plan
+    from .timed_prompts import TimedCall as TimedCall
     from .timed_prompts import cost as cost
     from .timed_prompts import outcomes as outcomes
     from .timed_prompts import rolling as rolling
@@ -75,8 +75,8 @@ else:
             ".options": "ReplayOptions",
             ".page": "replay_page",
             ".recordings": "InterruptedReading LogPass NoLogsError Recordings gather replay",
-            ".results": "BILLED RECORDED Replayed Result SessionResult Spread",
-            ".timed_prompts": "Call Ping Plan cost outcomes rolling",
+            ".results": "BILLED RECORDED ReplayReport Result SessionResult Spread",
+            ".timed_prompts": "MarkerPlan Ping TimedCall cost outcomes rolling",
             "holdfast.report.logs.trace_files": "read write",
             "holdfast.report.logs.traces": "Shape ShapeBlock Trace TraceStep lanes",
         },

@@ -10,8 +10,8 @@ from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 
 from .optimum.search import optimal
-from .sessions import Turn
-from .timed_prompts import Call, outcomes
+from .sessions import TimedRequest
+from .timed_prompts import TimedCall, outcomes
 
 PATIENCE, RAISING = 50_000, 500_000
 """Steps of the search for one session, and where long markers raise short ones: a coding session of 150 requests takes
@@ -26,7 +26,7 @@ def why_not(model: ModelFacts) -> str | None:
     return f"{model.ref} has no optimum to compare with: it is defined for Anthropic's rules only."
 
 
-def best_marks(turns: Sequence[Turn], model: ModelFacts) -> list[tuple[Mark, ...]] | HoldfastError:
+def best_marks(turns: Sequence[TimedRequest], model: ModelFacts) -> list[tuple[Mark, ...]] | HoldfastError:
     """The markers of each request of a session on one model that cost least together, or why they cannot be found."""
     found: list[tuple[Mark, ...]] = [()] * len(turns)
     patience = RAISING if model.knobs.ttl_raise == "yes" else PATIENCE
@@ -41,18 +41,18 @@ def best_marks(turns: Sequence[Turn], model: ModelFacts) -> list[tuple[Mark, ...
     return found
 
 
-def billed(turns: Sequence[Turn], marks: Sequence[tuple[Mark, ...]], model: ModelFacts) -> list[Usage]:
+def billed(turns: Sequence[TimedRequest], marks: Sequence[tuple[Mark, ...]], model: ModelFacts) -> list[Usage]:
     """What is billed for requests with these markers."""
     found = outcomes([_call(turn, model) for turn in turns], tuple(marks), model)
     return [outcome.usage(turn.output) for turn, outcome in zip(turns, found, strict=True)]
 
 
-def _call(turn: Turn, model: ModelFacts) -> Call:
+def _call(turn: TimedRequest, model: ModelFacts) -> TimedCall:
     warm = None if turn.warm is None else turn.warm.entry(turn.prompt, turn.at, model)
-    return Call(turn.at, turn.first_token_at, turn.prompt, warm)
+    return TimedCall(turn.at, turn.first_token_at, turn.prompt, warm)
 
 
-def _conversations(turns: Sequence[Turn]) -> list[list[int]]:
+def _conversations(turns: Sequence[TimedRequest]) -> list[list[int]]:
     """Requests that begin alike, together."""
     found: dict[bytes, list[int]] = {}
     for number, turn in enumerate(turns):

@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from holdfast.errors import HoldfastError
 
-from .playback import Prepared
-from .sessions import Turn
+from .playback import ReplayedCall
+from .sessions import TimedRequest
 
 DAY = 86_400.0
 _LINES = bytes.maketrans(b"\r\n", b"  ")
@@ -46,7 +46,7 @@ class Dump:
         self._about = about
         self._shift = 0.0 if self._last is None else None
 
-    def sent(self, turn: Turn, prepared: Prepared) -> None:
+    def sent(self, turn: TimedRequest, prepared: ReplayedCall) -> None:
         """A request goes out, with what is foreseen for it."""
         if self._shift is None:  # the session's first request, a day or two after the last
             self._shift = ((self._last or 0.0) // DAY + 2) * DAY - turn.at

@@ -28,10 +28,21 @@ from .dump import Dump
 from .gaps import with_gaps
 from .models import Course, facts_of, recorded
 from .options import ReplayOptions
-from .playback import Core, Through, Way, play
+from .playback import CoreWay, EngineWay, Way, play
 from .provider_caches import Providers
-from .results import BILLED, Kind, Replayed, SessionResult, price_of
-from .sessions import Turn, answered, dialect_of, filled, has_texts, is_shape, retimed, turns, with_bills, with_warmth
+from .results import BILLED, Kind, ReplayReport, SessionResult, price_of
+from .sessions import (
+    TimedRequest,
+    answered,
+    dialect_of,
+    filled,
+    has_texts,
+    is_shape,
+    retimed,
+    turns,
+    with_bills,
+    with_warmth,
+)
 from .spread import with_spread
 from .tally import Tally
 
@@ -46,7 +57,7 @@ def run(
     options: ReplayOptions | None = None,
     *,
     progress: Progress | None = None,
-) -> Replayed:
+) -> ReplayReport:
     """Replay traces under strategies, which are names of `STRATEGY_NAMES`. Models are given as `provider:name` or by
     their bare names; without any, every lane is replayed on the one it was recorded with."""
     lab = Lab(traces, strategies, models, options or ReplayOptions())
@@ -107,7 +118,7 @@ class Lab:
         with ExitStack() as stack:
             dump = None if self.options.dump is None else stack.enter_context(Dump(self.options.dump))
             for course in self.courses:
-                prompts: dict[int, list[Turn]] = {}
+                prompts: dict[int, list[TimedRequest]] = {}
                 for seed in self.seeds:
                     number = 0
                     for sessions in self._authors.values():
@@ -119,7 +130,7 @@ class Lab:
                             self._session(play, ways, dump, progress or (lambda _: None))
                             number += 1
 
-    def report(self) -> Replayed:
+    def report(self) -> ReplayReport:
         """What has been played so far, strategies by their cost."""
         kinds: dict[str, Kind] = {each.name: each.kind for each in self.contenders} | {BILLED: "billed"}
         results = [tally.result(name, kinds[name]) for (_, name), tally in self._whole()]
@@ -127,7 +138,7 @@ class Lab:
         results.sort(key=lambda each: (order[each.model], price_of(each)))
         options = self.options
         by_name = {contender.name: contender for contender in self.contenders}
-        return Replayed(
+        return ReplayReport(
             traces=tuple(trace.name for trace in self.traces),
             models=tuple(model.ref for model in self.models),
             gaps=notes.gaps({options.pattern(trace) for trace in self.traces}),
@@ -260,8 +271,15 @@ class Lab:
         return found
 
     def _turns(
-        self, number: int, trace: Trace, course: Course, seed: int, known: dict[int, list[Turn]], *, bodies: bool
-    ) -> list[Turn]:
+        self,
+        number: int,
+        trace: Trace,
+        course: Course,
+        seed: int,
+        known: dict[int, list[TimedRequest]],
+        *,
+        bodies: bool,
+    ) -> list[TimedRequest]:
         """A trace's requests on its models. Prompts that depend on no text are kept for the next seed."""
         timed, options = with_gaps(trace, self.options.pattern(trace), seed), self.options
         if number in known:
@@ -303,7 +321,7 @@ class _Play(Struct, frozen=True):
     """A session that is being played: its requests on the models of a course, as bodies or not."""
 
     trace: Trace
-    turns: list[Turn]
+    turns: list[TimedRequest]
     course: Course
     seed: int
     bodies: bool
@@ -324,16 +342,18 @@ def _way(contender: Contender, *, bodies: bool) -> Way:
     mode = "" if peer is None else peer.mode_for
     if bodies:
         automatic = peer is not None and peer.name == "automatic"
-        return Through(contender.settings, facts_of, mode=mode, automatic=automatic)
-    return Core(contender.settings, facts_of, mode=mode)
+        return EngineWay(contender.settings, facts_of, mode=mode, automatic=automatic)
+    return CoreWay(contender.settings, facts_of, mode=mode)
 
 
-def _own(contender: Contender, session: Sequence[Turn]) -> list[tuple[Mark, ...]]:
+def _own(contender: Contender, session: Sequence[TimedRequest]) -> list[tuple[Mark, ...]]:
     """The markers that the client places itself."""
     return [] if contender.peer is None else [contender.peer.place(turn.prompt) for turn in session]
 
 
-def _optimal(session: Sequence[Turn], best: dict[str, list[tuple[Mark, ...]] | None]) -> list[tuple[Mark, ...]] | None:
+def _optimal(
+    session: Sequence[TimedRequest], best: dict[str, list[tuple[Mark, ...]] | None]
+) -> list[tuple[Mark, ...]] | None:
     """The markers of the optimum in the order of the requests, where every model of a session has one."""
     left = {}
     for ref, marks in best.items():
@@ -344,7 +364,7 @@ def _optimal(session: Sequence[Turn], best: dict[str, list[tuple[Mark, ...]] | N
 
 
 def _ideal(
-    session: Sequence[Turn], ref: str, models: dict[str, ModelFacts], marks: list[tuple[Mark, ...]] | None
+    session: Sequence[TimedRequest], ref: str, models: dict[str, ModelFacts], marks: list[tuple[Mark, ...]] | None
 ) -> Tally | None:
     """What the optimum of one model costs."""
     if marks is None:

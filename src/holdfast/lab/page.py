@@ -25,7 +25,7 @@ from holdfast.report.pages import (
     texts,
 )
 
-from .results import RECORDED, Kind, Replayed, Result, SessionResult, price_of
+from .results import RECORDED, Kind, ReplayReport, Result, SessionResult, price_of
 
 MOST_MODELS = 20
 MOST_STRATEGIES = 40
@@ -37,7 +37,7 @@ _KINDS: dict[Kind, str] = {"engine": "Holdfast", "peer": "other tool", "bound": 
 _TTLS = ("5m", "1h", "30m")
 
 
-def replay_page(report: Replayed) -> str:
+def replay_page(report: ReplayReport) -> str:
     """The report as a self-contained HTML file; the same report gives the same bytes."""
     models = list(dict.fromkeys(each.model for each in report.results))
     left = len(models) - MOST_MODELS
@@ -79,7 +79,7 @@ def _range(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _under(report: Replayed) -> Markup:
+def _under(report: ReplayReport) -> Markup:
     said = [texts.counted(len(report.traces), "trace"), texts.counted(report.requests, "request")]
     return page.dotted([*said, f"{texts.count(len(report.results))} results", f"in {texts.span(report.seconds)}"])
 
@@ -90,7 +90,7 @@ def _names(names: Sequence[str]) -> str:
     return f"{shown} and {rest:,} more" if rest > 0 else shown or texts.NONE
 
 
-def _replayed(report: Replayed) -> Markup:
+def _replayed(report: ReplayReport) -> Markup:
     facts = (
         ("Traces", _names(report.traces)),
         ("Models", _names(report.models)),
@@ -118,7 +118,7 @@ def _rank(result: Result) -> tuple[float, Decimal, str]:
     return ratio, price_of(result), result.strategy
 
 
-def _model(model: str, report: Replayed) -> Markup:
+def _model(model: str, report: ReplayReport) -> Markup:
     results = sorted((each for each in report.results if each.model == model), key=_rank)
     left = len(results) - MOST_STRATEGIES
     results = results[:MOST_STRATEGIES]
@@ -246,14 +246,14 @@ def _spread(model: str, results: Sequence[Result], sessions: Sequence[SessionRes
     return [tag("h3", "Session by session"), tag("p", said, class_="small soft"), chart]
 
 
-def _notes(report: Replayed) -> Markup | None:
+def _notes(report: ReplayReport) -> Markup | None:
     notes = [tag("li", texts.clip(note, 600)) for note in report.notes[:MOST_NOTES]]
     left = len(report.notes) - MOST_NOTES
     more = tag("li", f"Not shown here: {left:,} more.") if left > 0 else None
     return page.section("Notes", tag("ul", notes, more, class_="list")) if notes else None
 
 
-def _foot(report: Replayed) -> Child:
+def _foot(report: ReplayReport) -> Child:
     versions = ", ".join(
         f"{texts.clip(name, NAME)} {texts.clip(version, NAME)}" for name, version in report.versions[:50]
     )

@@ -1,8 +1,8 @@
 """One session played to the engine and to the provider's cache rules side by side, on the trace's own clock.
 
-Two ways, one result: `Core` puts prompts through the engine's core, `Through` puts bodies through the whole engine.
-What the rules bill is what is settled. They may differ from what the engine believes (`ttl_raise`): then it has to
-learn.
+Two ways, one result: `CoreWay` puts prompts through the engine's core, `EngineWay` puts bodies through the whole
+engine. What the rules bill is what is settled. They may differ from what the engine believes (`ttl_raise`): then it has
+to learn.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from holdfast.records import Usage
 from holdfast.wire import DIALECTS, Body, cache_parameters
 
 from .provider_caches import Providers
-from .sessions import Turn
-from .timed_prompts import Call, prices
+from .sessions import TimedRequest
+from .timed_prompts import TimedCall, prices
 
 TENANT, CLIENT = "replay", "replay"
 Marks = Sequence[tuple[Mark, ...]]
@@ -50,7 +50,7 @@ def _mode(mode: str | Mode) -> Mode:
     return (lambda _: mode) if isinstance(mode, str) else mode
 
 
-class Prepared(Struct, frozen=True):
+class ReplayedCall(Struct, frozen=True):
     """A request on its way, by either way: `raw` are the bytes that were sent, where there are any."""
 
     core: core.PlannedRequest
@@ -62,11 +62,11 @@ class Prepared(Struct, frozen=True):
         return b"" if self.whole is None else self.whole.raw
 
 
-class Played(Struct, frozen=True):
+class PlayedRequest(Struct, frozen=True):
     """A request, by its number in the session, and what became of it: `outcome` is what the provider did."""
 
     number: int
-    turn: Turn
+    turn: TimedRequest
     outcome: Outcome
     billed: Usage
     verdict: core.Verdict
@@ -78,24 +78,24 @@ class Way(Protocol):
     def begin(self) -> None:
         """A session starts; the provider's cache is empty."""
 
-    def prepare(self, number: int, turn: Turn, marks: tuple[Mark, ...]) -> Prepared: ...
-    def first_token(self, prepared: Prepared, now: float) -> None: ...
-    def settle(self, prepared: Prepared, usage: Usage, now: float) -> core.Verdict: ...
+    def prepare(self, number: int, turn: TimedRequest, marks: tuple[Mark, ...]) -> ReplayedCall: ...
+    def first_token(self, prepared: ReplayedCall, now: float) -> None: ...
+    def settle(self, prepared: ReplayedCall, usage: Usage, now: float) -> core.Verdict: ...
 
 
 def play(
-    turns: Sequence[Turn],
+    turns: Sequence[TimedRequest],
     way: Way,
     provider: Provider,
     *,
     marks: Marks = (),
-    sent: Callable[[Turn, Prepared], None] | None = None,
-) -> Iterator[Played]:
+    sent: Callable[[TimedRequest, ReplayedCall], None] | None = None,
+) -> Iterator[PlayedRequest]:
     """Play a session whose requests are in the order of their start. `marks` are the client's own; `sent` is told of
     each request before it is billed. What a request finds that the session did not write needs `Providers`."""
-    waiting: list[tuple[float, int, Prepared, Outcome]] = []
+    waiting: list[tuple[float, int, ReplayedCall, Outcome]] = []
 
-    def answered(now: float) -> Iterator[Played]:
+    def answered(now: float) -> Iterator[PlayedRequest]:
         """Requests whose answer has begun by now, in the order in which they did."""
         while waiting and waiting[0][0] <= now:
             at, number, prepared, outcome = heappop(waiting)
@@ -104,7 +104,7 @@ def play(
             usage = outcome.usage(turns[number].output)
             verdict = way.settle(prepared, usage, at if now == _END else now)
             provider.finish(outcome, (), at)
-            yield Played(number, turns[number], outcome, usage, verdict)
+            yield PlayedRequest(number, turns[number], outcome, usage, verdict)
 
     way.begin()
     for number, turn in enumerate(turns):
@@ -122,7 +122,7 @@ def play(
 _END = float("inf")
 
 
-class Core:
+class CoreWay:
     """Prompts through the core. `tenant` carries what was learned from earlier sessions."""
 
     def __init__(
@@ -144,7 +144,7 @@ class Core:
         self._tenant.cold()
         self._ledgers.clear()
 
-    def prepare(self, number: int, turn: Turn, marks: tuple[Mark, ...]) -> Prepared:
+    def prepare(self, number: int, turn: TimedRequest, marks: tuple[Mark, ...]) -> ReplayedCall:
         model = self._believed(turn.prompt.model)
         prompt = with_marks(turn.prompt, marks, self._mode(model))
         asked = core.PlanRequest(
@@ -158,16 +158,16 @@ class Core:
         ledger = self._ledgers.get(turn.lane)
         if ledger is None:
             ledger = self._ledgers[turn.lane] = Ledger(client=self._client)
-        return Prepared(core.prepare(self._tenant, ledger, asked, turn.at, self._settings), lane=turn.lane)
+        return ReplayedCall(core.prepare(self._tenant, ledger, asked, turn.at, self._settings), lane=turn.lane)
 
-    def first_token(self, prepared: Prepared, now: float) -> None:
+    def first_token(self, prepared: ReplayedCall, now: float) -> None:
         core.first_token(self._tenant, prepared.core, now)
 
-    def settle(self, prepared: Prepared, usage: Usage, now: float) -> core.Verdict:
+    def settle(self, prepared: ReplayedCall, usage: Usage, now: float) -> core.Verdict:
         return core.settle(self._tenant, self._ledgers[prepared.lane], prepared.core, usage, now, self._settings)
 
 
-class Through:
+class EngineWay:
     """Bodies through the engine, which has no store. `automatic` says that the client's marker is Anthropic's automatic
     one."""
 
@@ -183,28 +183,28 @@ class Through:
         self._engine.cold(TENANT)
         self._session += 1
 
-    def prepare(self, number: int, turn: Turn, marks: tuple[Mark, ...]) -> Prepared:
+    def prepare(self, number: int, turn: TimedRequest, marks: tuple[Mark, ...]) -> ReplayedCall:
         model = self._believed(turn.prompt.model)
         body = self._engine.parse(DIALECTS[self._client(turn).dialect], self._raw(turn, marks, model), model=model.name)
         assert isinstance(body, Body)
         name = f"{self._session}/{turn.lane}"
         lane = Lane(tenant=TENANT, session=str(self._session), id=name, client=CLIENT, subagent=turn.subagent)
         whole = self._engine.prepare(body, lane=lane, now=turn.at)
-        return Prepared(whole.core, whole, turn.lane)
+        return ReplayedCall(whole.core, whole, turn.lane)
 
-    def first_token(self, prepared: Prepared, now: float) -> None:
+    def first_token(self, prepared: ReplayedCall, now: float) -> None:
         assert prepared.whole is not None
         self._engine.first_token(prepared.whole, now=now)
 
-    def settle(self, prepared: Prepared, usage: Usage, now: float) -> core.Verdict:
+    def settle(self, prepared: ReplayedCall, usage: Usage, now: float) -> core.Verdict:
         assert prepared.whole is not None
         return self._engine.settle(prepared.whole, usage, now=now)
 
-    def _client(self, turn: Turn) -> Body:
+    def _client(self, turn: TimedRequest) -> Body:
         assert turn.body is not None
         return turn.body
 
-    def _raw(self, turn: Turn, marks: tuple[Mark, ...], model: ModelFacts) -> bytes:
+    def _raw(self, turn: TimedRequest, marks: tuple[Mark, ...], model: ModelFacts) -> bytes:
         """What the client sends, with its markers."""
         body = self._client(turn)
         if self._automatic and model.automatic_field and marks:
@@ -214,7 +214,7 @@ class Through:
 
 
 def replay(
-    calls: Sequence[Call],
+    calls: Sequence[TimedCall],
     model: ModelFacts,
     settings: Cache,
     *,
@@ -224,8 +224,10 @@ def replay(
 ) -> list[Outcome]:
     """What the provider makes of one lane's calls, which keep the markers they have. `tenant` carries what was learned
     from earlier lanes; the caches are empty at the start. `believed` is what the core is told of the model."""
-    way = Core(settings, believed or model, tenant=tenant, client=client, strict=True)
-    turns = [Turn(at=call.at, first_token_at=call.first_token_at, lane="", prompt=call.prompt) for call in calls]
+    way = CoreWay(settings, believed or model, tenant=tenant, client=client, strict=True)
+    turns = [
+        TimedRequest(at=call.at, first_token_at=call.first_token_at, lane="", prompt=call.prompt) for call in calls
+    ]
     found = sorted(play(turns, way, cache(model)), key=lambda played: played.number)
     return [played.outcome for played in found]
 

@@ -32,7 +32,7 @@ from .contenders import DEFAULT
 from .lab import run
 from .models import Course, Used, recorded, used_models
 from .options import ReplayOptions
-from .results import Replayed
+from .results import ReplayReport
 
 _TRACES = ("shapes", "chat")
 """Formats that trace files have too."""
@@ -250,7 +250,7 @@ def replay(
     limit: int | None = None,
     session: str | None = None,
     options: ReplayOptions | None = None,
-) -> Replayed:
+) -> ReplayReport:
     """What recorded sessions would have cost under strategies: the data of `holdfast replay`.
 
     Paths are logs, traces or directories of them; without any, the logs that known clients keep under the home

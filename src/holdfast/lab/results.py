@@ -85,7 +85,7 @@ def price_of(result: Result | SessionResult) -> Decimal:
     return Decimal("inf") if result.cost_usd is None else result.cost_usd
 
 
-class Replayed(Struct, frozen=True, kw_only=True):
+class ReplayReport(Struct, frozen=True, kw_only=True):
     """A whole run. `optimum` says by what is divided. `requests` counts what was played under all strategies, in
     `seconds`; the search for the optimum took `optimum_seconds` beside."""
 

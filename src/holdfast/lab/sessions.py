@@ -20,7 +20,7 @@ from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Unreadable
 
 from . import filler, shape_blocks
 from .gaps import FIRST_TOKEN
-from .timed_prompts import Call
+from .timed_prompts import TimedCall
 from .warmth import Warm, warm_starts
 
 Models = Callable[[TraceStep], ModelFacts]
@@ -30,7 +30,7 @@ _SPOKEN = {"deepseek": DIALECTS["openai_chat"], **{each.provider: each for each 
 """How each provider is asked: in its own dialect, in the first one where it has two."""
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class TimedRequest(Struct, frozen=True, kw_only=True):
     """One request of a session: when it starts, when its answer begins, and what a client without markers sends. `bill`
     is what was billed for it, in the tokens of the prompt; `warm` is what it finds that nobody of the session wrote."""
 
@@ -51,7 +51,7 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 def turns(
     trace: Trace, model: ModelFacts | Models, *, bodies: bool = False, answers: Sequence[int] | None = None
-) -> list[Turn]:
+) -> list[TimedRequest]:
     """The requests of a timed trace as they would have gone to this model, or each to its own. `answers` are the tokens
     of their answers, where the trace itself tells them no more."""
     outputs = answered(trace) if answers is None else answers
@@ -63,7 +63,7 @@ def turns(
         prompts = shape_blocks.prompts(shape_blocks.laid_out(steps), models(steps[0]))
         found.update(zip([s.number for s in steps], prompts, strict=True))
     return [
-        Turn(
+        TimedRequest(
             at=at,
             first_token_at=begins,
             lane=step.lane,
@@ -80,13 +80,13 @@ def on(model: ModelFacts | Models) -> Models:
     return (lambda _: model) if isinstance(model, ModelFacts) else model
 
 
-def with_bills(known: Sequence[Turn], trace: Trace) -> list[Turn]:
+def with_bills(known: Sequence[TimedRequest], trace: Trace) -> list[TimedRequest]:
     """The same requests with what was billed for them, as far as that was recorded. Where tokens are estimated, so is
     the bill, in proportion; plain input that a replay leaves out is left out here."""
     return [replace(turn, bill=_bill(step, turn.prompt.tokens)) for turn, step in zip(known, trace.steps, strict=True)]
 
 
-def with_warmth(known: Sequence[Turn], trace: Trace, model: ModelFacts | Models) -> list[Turn]:
+def with_warmth(known: Sequence[TimedRequest], trace: Trace, model: ModelFacts | Models) -> list[TimedRequest]:
     """The same requests with what the first one of each lane finds, by its bill."""
     models = on(model)
     prompts = {step.number: turn.prompt for step, turn in zip(trace.steps, known, strict=True)}
@@ -106,7 +106,7 @@ def _bill(step: TraceStep, tokens: int) -> Usage | None:
     return Usage(input=plain, read=read, writes=writes, output=billed.output)
 
 
-def retimed(known: Sequence[Turn], trace: Trace) -> list[Turn]:
+def retimed(known: Sequence[TimedRequest], trace: Trace) -> list[TimedRequest]:
     """The same requests at the times of another pattern."""
     return [replace(turn, at=at, first_token_at=begins) for turn, (at, begins) in zip(known, times(trace), strict=True)]
 
@@ -147,9 +147,9 @@ def filled(trace: Trace, model: ModelFacts | Models) -> Trace:
     return replace(trace, steps=tuple(replace(step, content=found[step.number]) for step in trace.steps))
 
 
-def calls_of(trace: Trace, model: ModelFacts) -> list[Call]:
+def calls_of(trace: Trace, model: ModelFacts) -> list[TimedCall]:
     """The prompts of a session as timed calls, all of them one lane."""
-    return [Call(turn.at, turn.first_token_at, turn.prompt) for turn in turns(trace, model)]
+    return [TimedCall(turn.at, turn.first_token_at, turn.prompt) for turn in turns(trace, model)]
 
 
 def dialect_of(model: ModelFacts) -> Dialect:
@@ -160,7 +160,7 @@ def dialect_of(model: ModelFacts) -> Dialect:
     raise HoldfastError(f"requests to {model.ref} cannot be spelled; choose one of {', '.join(others)} or {last}.")
 
 
-def _read(trace: Trace, models: Models, outputs: Sequence[int]) -> list[Turn]:
+def _read(trace: Trace, models: Models, outputs: Sequence[int]) -> list[TimedRequest]:
     reader = PromptReader()
     found = []
     for step, (at, begins), output in zip(trace.steps, times(trace), outputs, strict=True):
@@ -173,7 +173,7 @@ def _read(trace: Trace, models: Models, outputs: Sequence[int]) -> list[Turn]:
             raise HoldfastError(f"{trace.name}, request {step.number}: {body.reason}; correct the session.")
         prompt = replace(reader.read(body, model).prompt, marks=())
         found.append(
-            Turn(
+            TimedRequest(
                 at=at,
                 first_token_at=begins,
                 lane=step.lane,

@@ -12,9 +12,9 @@ from holdfast.core import Verdict
 from holdfast.facts import ModelFacts, rates
 from holdfast.records import Usage
 
-from .playback import Played
+from .playback import PlayedRequest
 from .results import RECORDED, BreakCount, Kind, Result
-from .timed_prompts import Prices, prices
+from .timed_prompts import WholePrices, prices
 
 _EXACT = Context(prec=60)
 _NO_RESET = ("ttl_expired", "likely_server_side")  # lost for another reason than that the prefix changed
@@ -26,7 +26,7 @@ class Tally:
 
     def __init__(self, model: ModelFacts | None) -> None:
         self._model = model
-        self._prices: Prices | None = None if model is None else prices(model)
+        self._prices: WholePrices | None = None if model is None else prices(model)
         self.requests = self.input = self.read = self.output = 0
         self.units = 0
         self.writes: Counter[str] = Counter()
@@ -38,7 +38,7 @@ class Tally:
         self.least: int | None = 0
         self.least_dollars: Decimal | None = Decimal(0)
 
-    def add(self, played: Played) -> None:
+    def add(self, played: PlayedRequest) -> None:
         self.pay(played.billed)
         self._judge(played.verdict, played.turn.reset)
 

@@ -1,7 +1,7 @@
 """Timed prompts of one model and what a plan of markers makes of them: the common ground of every comparison.
 
-A `Call` is a request as the cache sees it, with its times; a plan gives each call its markers. What a plan costs is
-asked of the cache rules themselves.
+A `TimedCall` is a request as the cache sees it, with its times; a plan gives each call its markers. What a plan costs
+is asked of the cache rules themselves.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from holdfast.caches import AnthropicCache, Entry, Mark, Outcome, Prompt
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 
-Plan = tuple[tuple[Mark, ...], ...]
+MarkerPlan = tuple[tuple[Mark, ...], ...]
 """The markers of each call, in the order of the calls."""
 
 
-class Call(Struct, frozen=True):
+class TimedCall(Struct, frozen=True):
     """One request: when it starts, when its answer begins, and its prompt; markers in the prompt are ignored."""
 
     at: float
@@ -39,7 +39,7 @@ class Ping(Struct, frozen=True):
     tokens: int
 
 
-class Prices(Struct, frozen=True):
+class WholePrices(Struct, frozen=True):
     """A model's multipliers as whole numbers, so that sums are exact: `unit` is one plain input token.
 
     A request of more than `cliff_above` prompt tokens costs `over` instead of `under` times its parts.
@@ -75,15 +75,15 @@ class Prices(Struct, frozen=True):
         return Decimal(cost) / (self.unit * self.under)
 
 
-def prices(model: ModelFacts) -> Prices:
+def prices(model: ModelFacts) -> WholePrices:
     """The multipliers of a model over their common denominator."""
     unit = _whole(model.read, *(share for _, share in model.writes))
     writes = {ttl: int(share * unit) for ttl, share in model.writes}
     if model.cliff is None:
-        return Prices(unit, int(model.read * unit), writes)
+        return WholePrices(unit, int(model.read * unit), writes)
     under = _whole(model.cliff.factor)
     over = int(model.cliff.factor * under)
-    return Prices(unit, int(model.read * unit), writes, model.cliff.above, under, over)
+    return WholePrices(unit, int(model.read * unit), writes, model.cliff.above, under, over)
 
 
 def _whole(*figures: Decimal) -> int:
@@ -94,7 +94,9 @@ def _whole(*figures: Decimal) -> int:
     return unit
 
 
-def outcomes(calls: Sequence[Call], plan: Plan, model: ModelFacts, pings: Sequence[Ping] = ()) -> list[Outcome]:
+def outcomes(
+    calls: Sequence[TimedCall], plan: MarkerPlan, model: ModelFacts, pings: Sequence[Ping] = ()
+) -> list[Outcome]:
     """What the cache makes of each call under a plan, and after them of each ping, in their order."""
     cache = AnthropicCache(model)
     waiting: list[tuple[float, int]] = []  # calls whose answer has not begun
@@ -114,18 +116,18 @@ def outcomes(calls: Sequence[Call], plan: Plan, model: ModelFacts, pings: Sequen
     return found + told
 
 
-def cost(calls: Sequence[Call], plan: Plan, model: ModelFacts, pings: Sequence[Ping] = ()) -> Decimal:
+def cost(calls: Sequence[TimedCall], plan: MarkerPlan, model: ModelFacts, pings: Sequence[Ping] = ()) -> Decimal:
     """The input of all calls and pings under a plan, in plain input tokens."""
     return prices(model).tokens(spent(calls, plan, model, pings))
 
 
-def spent(calls: Sequence[Call], plan: Plan, model: ModelFacts, pings: Sequence[Ping] = ()) -> int:
+def spent(calls: Sequence[TimedCall], plan: MarkerPlan, model: ModelFacts, pings: Sequence[Ping] = ()) -> int:
     """The same in the units of `prices`."""
     price = prices(model)
     return sum(price.of(outcome) for outcome in outcomes(calls, plan, model, pings))
 
 
-def rolling(calls: Sequence[Call], ttl: str) -> Plan:
+def rolling(calls: Sequence[TimedCall], ttl: str) -> MarkerPlan:
     """What automatic caching gives: the last tool, the last system block and the last block that can carry a marker."""
     return tuple(tuple(Mark(block, ttl) for block in sorted(set(_last_of_sections(call.prompt)))) for call in calls)
 
@@ -138,7 +140,7 @@ def _last_of_sections(prompt: Prompt) -> list[int]:
     return list(last.values())
 
 
-def _prefix(calls: Sequence[Call], ping: Ping) -> Prompt:
+def _prefix(calls: Sequence[TimedCall], ping: Ping) -> Prompt:
     whole, end = calls[ping.call].prompt, ping.block + 1
     return replace(
         whole, blocks=whole.blocks[:end], keys=whole.keys[:end], ends=whole.ends[:end], marks=(Mark(ping.block, "5m"),)

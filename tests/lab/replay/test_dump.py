@@ -11,8 +11,8 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.lab import ReplayOptions, Trace, run
 from holdfast.lab import dump as dumping
-from holdfast.lab.playback import Prepared
-from holdfast.lab.sessions import Turn
+from holdfast.lab.playback import ReplayedCall
+from holdfast.lab.sessions import TimedRequest
 from tests.lab.recordings import needs_recordings, own, recorded
 from tests.lab.replay import made, repricing
 
@@ -72,7 +72,7 @@ def test_a_line_says_what_was_sent_and_what_was_foreseen(tmp_path: Path) -> None
 def test_the_body_stands_there_byte_for_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, sent, kept = tmp_path / "bodies.jsonl", list[bytes](), dumping.Dump.sent
 
-    def sending(self: dumping.Dump, turn: Turn, prepared: Prepared) -> None:
+    def sending(self: dumping.Dump, turn: TimedRequest, prepared: ReplayedCall) -> None:
         sent.append(prepared.raw)
         kept(self, turn, prepared)
 

@@ -15,7 +15,7 @@ from holdfast.facts import ModelFacts, model
 from holdfast.lab import with_gaps
 from holdfast.lab.playback import billed, replay
 from holdfast.lab.sessions import calls_of
-from holdfast.lab.timed_prompts import Call, cost, outcomes, prices, rolling
+from holdfast.lab.timed_prompts import TimedCall, cost, outcomes, prices, rolling
 from tests.caches.prompts import SMALL, prompt
 from tests.core.lanes import said, system, tool
 from tests.core.turns import RAISES
@@ -24,17 +24,17 @@ from tests.lab.recordings import own
 OPUS = model("anthropic:claude-opus-4-6")
 
 
-def calls(turns: int, gap: float = 20.0, *, facts: ModelFacts = SMALL, first: float = 2.0) -> list[Call]:
+def calls(turns: int, gap: float = 20.0, *, facts: ModelFacts = SMALL, first: float = 2.0) -> list[TimedCall]:
     """A growing conversation, a request every so many seconds."""
     head = [tool("bash"), system("host")]
     found = []
     for number in range(turns):
         blocks = [*head, *(said(each) for each in range(2 * number + 1))]
-        found.append(Call(number * gap, number * gap + first, prompt(blocks, (-1, "5m"), model=facts)))
+        found.append(TimedCall(number * gap, number * gap + first, prompt(blocks, (-1, "5m"), model=facts)))
     return found
 
 
-def without_markers(lane: list[Call]) -> list[Call]:
+def without_markers(lane: list[TimedCall]) -> list[TimedCall]:
     """The same calls of a client that leaves caching to us."""
     return [replace(call, prompt=replace(call.prompt, marks=())) for call in lane]
 
@@ -119,7 +119,7 @@ def test_a_session_without_times_is_refused() -> None:
 
 
 def test_a_bill_is_in_plain_input_tokens() -> None:
-    lane = [Call(0.0, 1.0, prompt([system("host", 5_000)], (0, "1h"), model=OPUS))]
+    lane = [TimedCall(0.0, 1.0, prompt([system("host", 5_000)], (0, "1h"), model=OPUS))]
     found = replay(lane, OPUS, Cache(strategy="passthrough"))
     assert billed(found, OPUS) == 10_000
     assert prices(OPUS).of(found[0]) == 10_000 * prices(OPUS).unit

@@ -16,8 +16,8 @@ from holdfast.lab import (
     BILLED,
     STRATEGY_NAMES,
     Lab,
-    Replayed,
     ReplayOptions,
+    ReplayReport,
     Result,
     Trace,
     bounds,
@@ -37,11 +37,11 @@ OPUS = "claude-opus-4-6"
 REF = "anthropic:claude-opus-4-6"
 
 
-def by_name(report: Replayed) -> dict[str, Result]:
+def by_name(report: ReplayReport) -> dict[str, Result]:
     return {result.strategy: result for result in report.results}
 
 
-def told(report: Replayed) -> bytes:
+def told(report: ReplayReport) -> bytes:
     """The report but for what depends on the machine's speed."""
     return msgspec.json.encode(replace(report, seconds=0.0, optimum_seconds=0.0))
 

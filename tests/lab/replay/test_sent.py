@@ -8,8 +8,8 @@ import pytest
 from holdfast.engine.state import facts_of
 from holdfast.facts import model
 from holdfast.lab import Lab, ReplayOptions, dump
-from holdfast.lab.playback import Prepared
-from holdfast.lab.sessions import Turn, dialect_of
+from holdfast.lab.playback import ReplayedCall
+from holdfast.lab.sessions import TimedRequest, dialect_of
 from holdfast.wire import Body
 from holdfast.wire.prompts import PromptReader
 from tests.lab.replay import made
@@ -45,7 +45,7 @@ def test_the_bodies_carry_what_is_billed(
         def begin(self, **about: object) -> None:
             self.strategy = about["strategy"]
 
-        def sent(self, turn: Turn, prepared: Prepared) -> None:
+        def sent(self, turn: TimedRequest, prepared: ReplayedCall) -> None:
             nonlocal seen
             body = dialect_of(facts).parse(prepared.raw, model=facts.name)
             assert isinstance(body, Body)

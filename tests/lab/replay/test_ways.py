@@ -12,8 +12,8 @@ from holdfast.engine.state import facts_of
 from holdfast.facts import ModelFacts, model
 from holdfast.lab import FAULTS, STRATEGY_NAMES, Trace, with_gaps
 from holdfast.lab.contenders import Contender, Repair, contenders
-from holdfast.lab.playback import Core, Played, Prepared, Through, play
-from holdfast.lab.sessions import Turn, filled, is_shape, turns
+from holdfast.lab.playback import CoreWay, EngineWay, PlayedRequest, ReplayedCall, play
+from holdfast.lab.sessions import TimedRequest, filled, is_shape, turns
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 from tests.lab.recordings import needs_recordings, own, recorded
@@ -25,18 +25,18 @@ ORDER = ("tools-shuffled", "keys-reordered")
 NAMES = [name for name in STRATEGY_NAMES if name != "optimal"]
 
 
-def marks_of(contender: Contender, session: Sequence[Turn]) -> list[tuple[Mark, ...]]:
+def marks_of(contender: Contender, session: Sequence[TimedRequest]) -> list[tuple[Mark, ...]]:
     return [] if contender.peer is None else [contender.peer.place(turn.prompt) for turn in session]
 
 
-def through(contender: Contender, session: Sequence[Turn], facts: ModelFacts) -> list[Played]:
+def through(contender: Contender, session: Sequence[TimedRequest], facts: ModelFacts) -> list[PlayedRequest]:
     automatic = contender.peer is not None and contender.peer.name == "automatic"
     mode = "" if contender.peer is None else contender.peer.mode_for(facts)
-    way = Through(contender.settings, facts, mode=mode, automatic=automatic)
+    way = EngineWay(contender.settings, facts, mode=mode, automatic=automatic)
     return list(play(session, way, cache(facts), marks=marks_of(contender, session)))
 
 
-def told(played: Played) -> object:
+def told(played: PlayedRequest) -> object:
     """All that can be said of a request, but for the keys of its blocks."""
     found = played.verdict.finding
     return (
@@ -52,7 +52,7 @@ def compare(trace: Trace, names: Sequence[str], facts: ModelFacts, *, client: st
     bare, bodies = turns(trace, facts), turns(trace, facts, bodies=True)
     for contender in contenders(names, client=client, repair="suggest"):
         mode = "" if contender.peer is None else contender.peer.mode_for(facts)
-        way = Core(contender.settings, facts, mode=mode)
+        way = CoreWay(contender.settings, facts, mode=mode)
         quick = list(play(bare, way, cache(facts), marks=marks_of(contender, bare)))
         assert list(map(told, quick)) == list(map(told, through(contender, bodies, facts)))
 
@@ -86,7 +86,7 @@ def reread(trace: Trace, facts: ModelFacts, contender: Contender) -> int:
     """Play a session and compare what was billed with what was sent; gives how many requests had repairs."""
     reader, repaired = PromptReader(), 0
 
-    def sent(turn: Turn, prepared: Prepared) -> None:
+    def sent(turn: TimedRequest, prepared: ReplayedCall) -> None:
         nonlocal repaired
         assert turn.body is not None
         assert prepared.whole is not None
@@ -99,7 +99,7 @@ def reread(trace: Trace, facts: ModelFacts, contender: Contender) -> int:
 
     session = turns(trace, facts, bodies=True)
     mode = "" if contender.peer is None else contender.peer.mode_for(facts)
-    way = Through(contender.settings, facts, mode=mode)
+    way = EngineWay(contender.settings, facts, mode=mode)
     for _ in play(session, way, cache(facts), marks=marks_of(contender, session), sent=sent):
         pass
     return repaired

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.lab.results import BreakCount, Kind, Replayed, Result, SessionResult
+from holdfast.lab.results import BreakCount, Kind, ReplayReport, Result, SessionResult
 from holdfast.report.explainer.results import (
     BreakFinding,
     BrokenLine,
@@ -151,7 +151,7 @@ STRATEGIES: tuple[tuple[str, Kind, float], ...] = (
 )
 
 
-def replayed(models: tuple[str, ...] = MODELS, traces: int = 8, **changes: Any) -> Replayed:
+def replayed(models: tuple[str, ...] = MODELS, traces: int = 8, **changes: Any) -> ReplayReport:
     """A run whose figures follow from each strategy's ratio."""
     results, sessions = [], []
     for place, model in enumerate(models):
@@ -171,7 +171,7 @@ def replayed(models: tuple[str, ...] = MODELS, traces: int = 8, **changes: Any) 
                               cost_tokens=tokens / traces, over_optimal=1 + (ratio - 1) * (0.4 + 1.2 * each / traces))
                 for each in range(traces)
             ]  # fmt: skip
-    run = Replayed(
+    run = ReplayReport(
         traces=tuple(f"trace-{each}" for each in range(traces)), models=models, gaps="real", seeds=(11,), fault=None,
         noise=None, ttl_raise="no", optimum="the cheapest markers of one who knows the future, without pings",
         results=tuple(results), sessions=tuple(sessions), requests=900 * len(results), seconds=7.25,

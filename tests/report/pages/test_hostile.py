@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.lab.page import replay_page
-from holdfast.lab.results import Replayed
+from holdfast.lab.results import ReplayReport
 from holdfast.report.explainer.results import BrokenLine, ExplainReport, FileRead, TokenSums
 from holdfast.report.pages import explain as page_module
 from holdfast.report.pages import explain_page
@@ -186,7 +186,7 @@ def test_odd_ratios_are_drawn(ratio: float) -> None:
 
 @pytest.mark.slow
 def test_many_models_strategies_traces_and_sessions_stay_within_the_limit() -> None:
-    report: Replayed = replayed(tuple(f"model-{number}" for number in range(25)), traces=400)
+    report: ReplayReport = replayed(tuple(f"model-{number}" for number in range(25)), traces=400)
     page = replay_page(report)
     assert len(page.encode()) < 2 * LIMIT
     root = read(page)

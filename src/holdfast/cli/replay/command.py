@@ -28,8 +28,8 @@ from holdfast.lab import (
     NoLogsError,
     Recordings,
     Repair,
-    Replayed,
     ReplayOptions,
+    ReplayReport,
     gather,
     summary,
 )
@@ -286,7 +286,7 @@ def _noise(text: str, seed: int) -> Noise:
     return read_noise(",".join(parts), seed)
 
 
-def _write(report: Replayed, form: str, output: Path | None) -> None:
+def _write(report: ReplayReport, form: str, output: Path | None) -> None:
     if form == "html" and output is None and sys.stdout is not None and sys.stdout.isatty():
         output = Path(PAGE)
     if form == "json":

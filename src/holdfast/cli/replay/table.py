@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.cli import tables
 from holdfast.cli.tables import Column, count, counted, dollars, printable, share
-from holdfast.lab import RECORDED, Replayed, Result
+from holdfast.lab import RECORDED, ReplayReport, Result
 
 TTLS = ("5m", "1h", "30m")
 
 
-def table(report: Replayed, room: int | None) -> Iterator[str]:
+def table(report: ReplayReport, room: int | None) -> Iterator[str]:
     for results in _by_model(report):
         yield from tables.wrapped(_title(report, results), room)
         yield ""
@@ -25,7 +25,7 @@ def table(report: Replayed, room: int | None) -> Iterator[str]:
         yield from tables.wrapped(sentence, room)
 
 
-def markdown(report: Replayed) -> Iterator[str]:
+def markdown(report: ReplayReport) -> Iterator[str]:
     yield "## What each strategy would have cost"
     for results in _by_model(report):
         columns = _columns(results)
@@ -39,14 +39,14 @@ def markdown(report: Replayed) -> Iterator[str]:
         yield _escaped(sentence)
 
 
-def _by_model(report: Replayed) -> list[list[Result]]:
+def _by_model(report: ReplayReport) -> list[list[Result]]:
     results: dict[str, list[Result]] = {}
     for result in report.results:
         results.setdefault(result.model, []).append(result)
     return list(results.values())
 
 
-def method(report: Replayed) -> Iterator[str]:
+def method(report: ReplayReport) -> Iterator[str]:
     """How it was done, in two lines."""
     pauses = "at the recorded times" if report.gaps == "real" else f"with gaps: {report.gaps}"
     seeds = f", seed {report.seeds[0]}" if len(report.seeds) == 1 else f", seeds {', '.join(map(str, report.seeds))}"
@@ -61,13 +61,13 @@ def method(report: Replayed) -> Iterator[str]:
     yield f"Optimum: {report.optimum}. Versions: {versions}."
 
 
-def speed(report: Replayed) -> str:
+def speed(report: ReplayReport) -> str:
     rate = f" ({report.requests / report.seconds:,.0f} a second)" if report.seconds else ""
     said = f"{counted(report.requests, 'request')} replayed in {report.seconds:.1f} s{rate}"
     return said + (f"; the optimum took {report.optimum_seconds:.1f} s." if report.optimum_seconds else ".")
 
 
-def _title(report: Replayed, results: Sequence[Result]) -> str:
+def _title(report: ReplayReport, results: Sequence[Result]) -> str:
     first = results[0]
     name = f"{len(report.models)} models, each lane on its own" if first.model == RECORDED else first.model
     title = f"{name}: {counted(first.requests, 'request')} of {counted(first.sessions, 'session')}"

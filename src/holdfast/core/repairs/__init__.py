@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from . import patches as patches
     from . import texts as texts
     from . import tool_texts as tool_texts
-    from .history import History as History
-    from .history import Match as Match
-    from .history import Walk as Walk
+    from .history import BlockHistory as BlockHistory
+    from .history import EarlierBlock as EarlierBlock
+    from .history import HistoryWalk as HistoryWalk
     from .history import grown as grown
     from .history import recall as recall
     from .history import record as record
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from .memory import ByteMemory as ByteMemory
     from .order import first_order as first_order
     from .order import set_of as set_of
-    from .state import Insert as Insert
-    from .state import Kept as Kept
+    from .state import FirstText as FirstText
+    from .state import InsertedText as InsertedText
     from .state import RepairState as RepairState
-    from .texts import Said as Said
+    from .texts import ChangedLine as ChangedLine
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "patches texts tool_texts",
-            ".history": "History Match Walk grown recall record settled",
+            ".history": "BlockHistory EarlierBlock HistoryWalk grown recall record settled",
             ".kinds": "MOVES Mode NAMES Name Repair",
             ".memory": "ByteMemory",
             ".order": "first_order set_of",
-            ".state": "Insert Kept RepairState",
-            ".texts": "Said",
+            ".state": "FirstText InsertedText RepairState",
+            ".texts": "ChangedLine",
         },
     )

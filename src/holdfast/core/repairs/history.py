@@ -20,7 +20,7 @@ MOST_READ = 64
 """Histories kept as they are read, so that a lane that goes on is not put together again at every turn."""
 
 
-class History(Struct):
+class BlockHistory(Struct):
     """Digests in the order of the blocks. `first` differs from `client` where a block is sent as it first was."""
 
     client: list[bytes] = field(default_factory=list)
@@ -31,28 +31,28 @@ class History(Struct):
         self.first.append(first)
 
 
-class Match(Struct, frozen=True):
+class EarlierBlock(Struct, frozen=True):
     """The block that stood in a block's place. `sure` if the client sent the same bytes before."""
 
     first: bytes
     sure: bool
 
 
-class Walk:
+class HistoryWalk:
     """Along an earlier request, block by block of the new one. A block that is known leads back into step."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: BlockHistory) -> None:
         self._history, self._at = history, 0
         self._places: dict[bytes, list[int]] = {}
 
-    def match(self, digest: bytes) -> Match | None:
+    def match(self, digest: bytes) -> EarlierBlock | None:
         """What stood in the place of the next block; None where nothing did."""
         client, first = self._history.client, self._history.first
         if self._at >= len(client):
             return None
         at = self._at if digest in (client[self._at], first[self._at]) else self._nearest(digest)
         self._at = (self._at if at is None else at) + 1
-        return Match(first[self._at - 1], at is not None)
+        return EarlierBlock(first[self._at - 1], at is not None)
 
     def skip(self, count: int) -> None:
         """So many blocks stood in their places."""
@@ -71,7 +71,7 @@ class Walk:
         return min(found[max(after - 1, 0) : after + 1], key=lambda place: abs(place - self._at))
 
 
-def recall(memory: ByteMemory, name: bytes) -> History | None:
+def recall(memory: ByteMemory, name: bytes) -> BlockHistory | None:
     """The history of this name; None where a part of it is lost. It is not to be changed."""
     known: _Read | None = memory.read.get(name)
     if known is not None and memory.touch_all(known.parts):
@@ -87,7 +87,7 @@ def recall(memory: ByteMemory, name: bytes) -> History | None:
         parts.append(part)
         names.append(at)
         at = part[:_NAME] if part[:_NAME] != _NONE else b""
-    history = History()
+    history = BlockHistory()
     for part in reversed(parts):
         half = _NAME + (len(part) - _NAME) // 2
         history.client += [part[i : i + _DIGEST] for i in range(_NAME, half, _DIGEST)]
@@ -97,7 +97,7 @@ def recall(memory: ByteMemory, name: bytes) -> History | None:
     return history
 
 
-def record(memory: ByteMemory, name: bytes, before: History | None, now: History) -> bytes:
+def record(memory: ByteMemory, name: bytes, before: BlockHistory | None, now: BlockHistory) -> bytes:
     """Keep a history that follows the one of this name; returns its own name."""
     start = 0 if before is None else len(before.client)
     if before is None or now.client[:start] != before.client or now.first[:start] != before.first:
@@ -107,7 +107,7 @@ def record(memory: ByteMemory, name: bytes, before: History | None, now: History
     return _added(memory, name, start, now)
 
 
-def settled(memory: ByteMemory, name: bytes) -> History | None:
+def settled(memory: ByteMemory, name: bytes) -> BlockHistory | None:
     """The history of this name, if it was found whole and is at hand."""
     known: _Read | None = memory.read.get(name) if name in memory.whole else None
     return None if known is None else known.history
@@ -116,10 +116,10 @@ def settled(memory: ByteMemory, name: bytes) -> History | None:
 def grown(memory: ByteMemory, name: bytes, count: int, blocks: list[bytes]) -> bytes:
     """Keep what follows a `settled` history of so many blocks, all as they were first sent; returns its own name."""
     memory.read.move_to_end(name)
-    return name if count == len(blocks) else _added(memory, name, count, History(blocks, blocks))
+    return name if count == len(blocks) else _added(memory, name, count, BlockHistory(blocks, blocks))
 
 
-def _added(memory: ByteMemory, name: bytes, start: int, now: History) -> bytes:
+def _added(memory: ByteMemory, name: bytes, start: int, now: BlockHistory) -> bytes:
     """Keep the blocks from `start` on of a history that begins as the one of this name."""
     client = b"".join(now.client[start:])
     first = client if now.first is now.client else b"".join(now.first[start:])
@@ -136,10 +136,10 @@ class _Read(Struct, frozen=True):
     """A history, and the names of the parts it was put together of."""
 
     parts: list[bytes]
-    history: History
+    history: BlockHistory
 
 
-def _remember(memory: ByteMemory, name: bytes, parts: list[bytes], history: History) -> None:
+def _remember(memory: ByteMemory, name: bytes, parts: list[bytes], history: BlockHistory) -> None:
     memory.read[name] = _Read(parts, history)
     while len(memory.read) > MOST_READ:
         memory.read.popitem(last=False)

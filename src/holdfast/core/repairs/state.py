@@ -15,7 +15,7 @@ MOST_BYTES = 65_536
 """Bytes of their different orders together; most blocks have one of a few."""
 
 
-class Kept(Struct):
+class FirstText(Struct):
     """A system text as it was sent. `digest` is its block's, `text` names its literal.
 
     Once `applied`, the text is sent in the place of the client's; `patch` refers to what it can be restored from when
@@ -31,7 +31,7 @@ class Kept(Struct):
     patch: bytes = b""
 
 
-class Insert(Struct):
+class InsertedText(Struct):
     """A text of ours that was sent behind a client's block. `told` says by digests what the model knows from it.
 
     The same turn may be sent again with other values, so that more is told behind it. `before` are the beginnings of
@@ -100,8 +100,8 @@ class RepairState(Struct):
     history: bytes = b""
     rekeyed: bytes = b""
     key_orders: KeyOrders = field(default_factory=KeyOrders)
-    texts: dict[int, Kept] = field(default_factory=dict)
-    inserts: dict[bytes, list[Insert]] = field(default_factory=dict)
+    texts: dict[int, FirstText] = field(default_factory=dict)
+    inserts: dict[bytes, list[InsertedText]] = field(default_factory=dict)
     kept_tools: dict[bytes, bytes] = field(default_factory=dict)
     length: int = 0
     altered: bool = False

@@ -41,7 +41,7 @@ Slot = bytes
 """What a value or a section is known by in its lane."""
 
 
-class Section(Struct, frozen=True):
+class TextSection(Struct, frozen=True):
     """A part of a text from a heading on: lines `start` to `end`, of the new text."""
 
     slot: Slot
@@ -50,7 +50,7 @@ class Section(Struct, frozen=True):
     end: int
 
 
-class Said(NamedTuple):
+class ChangedLine(NamedTuple):
     """A line, or what a tool says of itself: as it was first sent, and as it is now.
 
     `of` names what it belongs to, where the line itself does not; `told` is told in its place, where it is no prose.
@@ -70,9 +70,9 @@ class Difference(Struct, frozen=True):
     the character in the new text up to which nothing else changed, on a border of paragraphs or lines.
     """
 
-    values: dict[Slot, Said]
+    values: dict[Slot, ChangedLine]
     kinds: tuple[str, ...] = ()
-    section: Section | None = None
+    section: TextSection | None = None
     first_section: tuple[str, ...] = ()
     repairable: bool = True
     stable: int = 0
@@ -104,7 +104,7 @@ def compare(first: str, now: str, place: int, above: Sequence[str] = (), below: 
     tail = _common(zip(reversed(before[head:]), reversed(after[head:]), strict=False))
     old_end, end = len(before) - tail, len(after) - tail
     pairs = [*zip(before[:head], after[:head], strict=True), *zip(before[old_end:], after[end:], strict=True)]
-    changed = [Said(one, other) for one, other in pairs if one != other]
+    changed = [ChangedLine(one, other) for one, other in pairs if one != other]
     values = {_slot(b"v", place, masked(said.now)): said for said in changed}
     alone = all(
         told_apart([said[version] for said in changed], "\n".join([*above, text, *below]).split("\n"))
@@ -162,12 +162,12 @@ def headings(texts: Sequence[str], place: int, slot: Slot) -> int:
     return sum(_slot(b"s", place, masked(line)) == slot for line in found)
 
 
-def section_of(now: str, place: int, slot: Slot) -> Section | None:
+def section_of(now: str, place: int, slot: Slot) -> TextSection | None:
     """The section that this slot stands for."""
     lines = now.split("\n")
     for start, line in enumerate(lines):
         if (level := _level(line)) is not None and _slot(b"s", place, masked(line)) == slot:
-            return Section(slot, _title(line), start, _end(lines, start, level, start + 1))
+            return TextSection(slot, _title(line), start, _end(lines, start, level, start + 1))
     return None
 
 
@@ -213,7 +213,9 @@ def clauses(now: str, wanted: frozenset[int] | None) -> str:
     return " … ".join(now[begin:end].strip() for begin, end in spans) or line
 
 
-def tell_values(told: Mapping[Slot, Sequence[bytes]], lines: Mapping[Slot, Said]) -> tuple[str, dict[Slot, bytes]]:
+def tell_values(
+    told: Mapping[Slot, Sequence[bytes]], lines: Mapping[Slot, ChangedLine]
+) -> tuple[str, dict[Slot, bytes]]:
     """The line that says what values are now, and what it tells; empty where all is known.
 
     `told` is what was told of each before: the digest of a line, and which of its values were named then. All of those
@@ -238,7 +240,7 @@ def tell_values(told: Mapping[Slot, Sequence[bytes]], lines: Mapping[Slot, Said]
     return ("Current values: " + "; ".join(shown), news) if shown else ("", {})
 
 
-def tell_section(section: Section, lines: Sequence[str], known: frozenset[bytes]) -> tuple[str, bytes]:
+def tell_section(section: TextSection, lines: Sequence[str], known: frozenset[bytes]) -> tuple[str, bytes]:
     """What a section has gained, or all of it where something was taken away or changed; empty where all is known.
 
     Entries count as a set: one that only moved is no news.
@@ -286,7 +288,7 @@ def _border(lines: Sequence[str], head: int) -> int:
     return next((i for i in range(head, 0, -1) if not lines[i - 1].strip()), head)
 
 
-def _section(gone: Sequence[str], lines: Sequence[str], head: int, end: int, place: int) -> Section | None:
+def _section(gone: Sequence[str], lines: Sequence[str], head: int, end: int, place: int) -> TextSection | None:
     """The one section in which lines `head` to `end` stand, where they stand in one."""
     changed = [level for line in (*gone, *lines[head:end]) if (level := _level(line)) is not None]
     start = next((i for i in range(head, end) if lines[i].strip()), head)
@@ -305,9 +307,9 @@ def _section(gone: Sequence[str], lines: Sequence[str], head: int, end: int, pla
     return None
 
 
-def _from(lines: Sequence[str], start: int, level: int, end: int, place: int) -> Section:
+def _from(lines: Sequence[str], start: int, level: int, end: int, place: int) -> TextSection:
     slot = _slot(b"s", place, masked(lines[start]))
-    return Section(slot, _title(lines[start]), start, _end(lines, start, level, end))
+    return TextSection(slot, _title(lines[start]), start, _end(lines, start, level, end))
 
 
 def _end(lines: Sequence[str], start: int, level: int, least: int) -> int:

@@ -84,7 +84,7 @@ def economic(situation: Situation) -> Plan:
 
 
 @lru_cache(maxsize=256)
-def _terms(model: ModelFacts, may_be_long: bool) -> tuple[str, str | None, lifetimes.Prices]:
+def _terms(model: ModelFacts, may_be_long: bool) -> tuple[str, str | None, lifetimes.LifetimePrices]:
     """The short lifetime, the long one where it may be bought, and what they cost: the same for every request."""
     short = model.default_ttl or model.ttls[0].name
     longer = [ttl for ttl in model.ttls if ttl.seconds > (model.ttl_seconds(short) or 0)]
@@ -118,7 +118,7 @@ def _state(situation: Situation) -> _State:
     return _State(hit, block, long, found, survival(situation.ledger, prompt) if situation.ledger.positions else None)
 
 
-def _pays(situation: Situation, state: _State, price: lifetimes.Prices, block: int) -> bool:
+def _pays(situation: Situation, state: _State, price: lifetimes.LifetimePrices, block: int) -> bool:
     """Whether the prefix up to this block is likely enough to be read while it lives: by the lane's next request, or by
     another lane where it is tools and system text alone."""
     odds, chance = state.odds, 1.0 if state.chances is None else state.chances[block]
@@ -128,7 +128,7 @@ def _pays(situation: Situation, state: _State, price: lifetimes.Prices, block: i
     return reused > price.worth
 
 
-def _tail(situation: Situation, state: _State, price: lifetimes.Prices) -> int | None:
+def _tail(situation: Situation, state: _State, price: lifetimes.LifetimePrices) -> int | None:
     """The last block of the messages at which a marker pays."""
     blocks = situation.prompt.blocks
     for index in range(len(blocks) - 1, -1, -1):
@@ -140,7 +140,7 @@ def _tail(situation: Situation, state: _State, price: lifetimes.Prices) -> int |
 
 
 def _lifetimes(
-    situation: Situation, state: _State, price: lifetimes.Prices, short: str, long: str | None, tail: int | None
+    situation: Situation, state: _State, price: lifetimes.LifetimePrices, short: str, long: str | None, tail: int | None
 ) -> tuple[str, str, float, str]:
     """Lifetimes of tail and head, what a probe costs, and the reason."""
     plain = (short, short, 0.0, "the conversation goes on")
@@ -242,7 +242,7 @@ def _bridge(situation: Situation, state: _State, marked: list[int], ttl: str) ->
 def _common(
     situation: Situation,
     state: _State,
-    price: lifetimes.Prices,
+    price: lifetimes.LifetimePrices,
     ttl: str,
     marked: Sequence[int] = (),
     *,
@@ -260,7 +260,7 @@ def _common(
     return [Wish(block, ttl, "other conversations begin with it")] if shared * chance > price.worth else []
 
 
-def _losses(situation: Situation, state: _State, price: lifetimes.Prices) -> set[str]:
+def _losses(situation: Situation, state: _State, price: lifetimes.LifetimePrices) -> set[str]:
     """Places of the client's markers that have proved a loss: what they write is not read again, nor do they read."""
     prompt = situation.prompt
     lost: set[str] = set()

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from holdfast.core.repairs import History
+from holdfast.core.repairs import BlockHistory
 from holdfast.wire import DIALECTS, digest_of, in_order, is_border, order_of, rewrite
 
 from .request import Work
 
 
-def history(work: Work) -> History | None:
+def history(work: Work) -> BlockHistory | None:
     """The messages of the request before as they were first sent; None where that was not kept."""
     kept = work.state.key_orders.digests()
-    return History(kept, kept.copy()) if kept else None
+    return BlockHistory(kept, kept.copy()) if kept else None
 
 
 def made_again(work: Work, index: int, parts: Sequence[bytes], order: bytes | None, first: bytes) -> list[bytes] | None:
@@ -36,7 +36,7 @@ def made_again(work: Work, index: int, parts: Sequence[bytes], order: bytes | No
     return found if digest == first else None
 
 
-def keep_blocks(work: Work, now: History, parts: Callable[[bytes], list[bytes] | None]) -> None:
+def keep_blocks(work: Work, now: BlockHistory, parts: Callable[[bytes], list[bytes] | None]) -> None:
     """Keep the orders of a history in which keys were put back. `parts` gives a block's first bytes, where they are at
     hand."""
     known = work.orders

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from holdfast.core import DIGEST, FINAL, masked
 from holdfast.core.repairs import (
-    History,
-    Match,
-    Said,
-    Walk,
+    BlockHistory,
+    ChangedLine,
+    EarlierBlock,
+    HistoryWalk,
     first_order,
     grown,
     recall,
@@ -74,7 +74,7 @@ def keys(work: Work) -> None:
     period = work.memory.period
     state, known = work.state, recall(work.memory, work.state.history)
     before = key_orders.history(work) if known is None else known
-    walk, now, rekeyed = Walk(before or History()), History(), b""
+    walk, now, rekeyed = HistoryWalk(before or BlockHistory()), BlockHistory(), b""
     said = range(work.said, len(work.prompt.blocks))
     for number in said[_taken_over(work, said, before, walk, now) :]:
         digest = work.prompt.blocks[number].digest
@@ -127,13 +127,13 @@ def _is_text(work: Work, number: int) -> bool:
     return span.form == "string" and not span.context
 
 
-def _as_first(rekeyed: bytes, now: History) -> bool:
+def _as_first(rekeyed: bytes, now: BlockHistory) -> bool:
     """Whether the client sends all blocks that were repaired as they were first sent; of too many nobody knows."""
     digests = {rekeyed[at : at + DIGEST] for at in range(0, len(rekeyed), DIGEST)}
     return len(rekeyed) <= MOST_REKEYED * DIGEST and digests <= set(now.client)
 
 
-def _taken_over(work: Work, said: range, before: History | None, walk: Walk, now: History) -> int:
+def _taken_over(work: Work, said: range, before: BlockHistory | None, walk: HistoryWalk, now: BlockHistory) -> int:
     """How many messages stand where they stood, as they were first sent: almost all of them, so that what is done for
     each has to be little. Whose parts were forgotten is remembered again."""
     if before is None or before.client != before.first:
@@ -144,13 +144,13 @@ def _taken_over(work: Work, said: range, before: History | None, walk: Walk, now
         pairs = zip(digests, before.client, strict=False)
         digests = [digest for digest, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
     for place in work.memory.missing(digests):
-        _first(work, said[place], Match(digests[place], True))
+        _first(work, said[place], EarlierBlock(digests[place], True))
     walk.skip(len(digests))
     now.client, now.first = digests, digests.copy()
     return len(digests)
 
 
-def _first(work: Work, number: int, match: Match | None) -> bytes:
+def _first(work: Work, number: int, match: EarlierBlock | None) -> bytes:
     """The digest a block was first sent with, if it differs from that in the order of keys alone, else its own."""
     block, index = work.prompt.blocks[number], work.origin[number]
     digest = block.digest
@@ -376,7 +376,7 @@ def _say(work: Work, title: str, first: bytes, now: bytes) -> set[bytes]:
         return set()
     (one, rest), (other, others) = _description_and_rest(first), _description_and_rest(now)
     slots = set()
-    for kind, said in ((b"d", Said(one, other)), (b"r", Said(f"{title}: {rest}", f"{title}: {others}"))):
+    for kind, said in ((b"d", ChangedLine(one, other)), (b"r", ChangedLine(f"{title}: {rest}", f"{title}: {others}"))):
         slots.add(slot := kind + texts.digest(f"{title}: {masked(said.now)}"))
         if said.first != said.now or work.told(slot):
             prose = tool_texts.in_schema(now) if kind == b"r" else ""

@@ -7,7 +7,7 @@ from functools import cached_property
 from hashlib import sha256
 
 from holdfast.caches import Prompt
-from holdfast.core.repairs import MOVES, ByteMemory, Insert, Mode, Name, Repair, RepairState, Said
+from holdfast.core.repairs import MOVES, ByteMemory, ChangedLine, InsertedText, Mode, Name, Repair, RepairState
 from holdfast.wire import Body, Splice, continued, rewrite
 
 MOVING = frozenset({"volatile-value", "memory-to-tail"})
@@ -64,8 +64,8 @@ class Work:
         self.ordered = False
         self.restored: dict[int, bytes] = {}
         self.widened: set[int] = set()
-        self.present: list[tuple[int, Insert]] = []
-        self.lines: dict[bytes, Said] = {}
+        self.present: list[tuple[int, InsertedText]] = []
+        self.lines: dict[bytes, ChangedLine] = {}
         self.sections: list[tuple[str, bytes, bytes]] = []
         self.untold = False
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from holdfast.core import FINAL, holds_secret
-from holdfast.core.repairs import Insert, Kept, Name, Said, texts
+from holdfast.core.repairs import ChangedLine, FirstText, InsertedText, Name, texts
 from holdfast.facts import estimate
 from holdfast.records import encode_string
 from holdfast.wire import rewrite, string_of
@@ -61,7 +61,7 @@ def find_inserts(work: Work) -> None:
         raise BeginAnewError("repair_forgotten")
 
 
-def _in_front(work: Work, number: int, inserts: list[Insert]) -> list[Insert]:
+def _in_front(work: Work, number: int, inserts: list[InsertedText]) -> list[InsertedText]:
     """Those of the inserts behind a block that stand in front of what follows it here. A turn that was sent again with
     other values may have two answers, and more was told before the second."""
     after = next((n for n in range(number + 1, len(work.prompt.blocks)) if _is_said(work, n)), None)
@@ -115,7 +115,7 @@ def _text(work: Work, place: int, number: int, splits: int, slots: list[bytes]) 
     if kept is None:
         if slots:
             raise BeginAnewError(None)
-        work.state.texts[place] = Kept(digest, work.memory.keep(literal))
+        work.state.texts[place] = FirstText(digest, work.memory.keep(literal))
     elif work.moves or not work.on:
         sent = _changed(work, place, number, now, literal, slots)
     if _split(work, place, number, sent, splits):
@@ -139,7 +139,7 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slot
     if kept.digest == digest and not slots:
         return literal
     before = first_texts.recall(work, kept.text, kept.patch, (literal,))
-    fresh = Kept(digest, work.memory.keep(literal))
+    fresh = FirstText(digest, work.memory.keep(literal))
     if before is None:
         return _begin_anew(work, place, fresh, literal, slots, "repair_forgotten" if kept.applied or slots else None)
     if max(len(before), len(literal)) > LONGEST:
@@ -173,7 +173,7 @@ def _around(work: Work, place: int) -> tuple[list[str], list[str]]:
 
 
 def _begin_anew(
-    work: Work, place: int, fresh: Kept, literal: bytes, slots: list[bytes], reason: str | None = None
+    work: Work, place: int, fresh: FirstText, literal: bytes, slots: list[bytes], reason: str | None = None
 ) -> bytes:
     """The client's text becomes the first one. What history says of it may not be true any more."""
     if slots:
@@ -207,7 +207,7 @@ def _gather(
     for slot, found in texts.value_lines(after, place, others).items():
         if len(found) != 1:  # it is gone, or one of several that look alike
             raise BeginAnewError("volatile_system_changed")
-        work.lines[slot] = Said(found[0], found[0])
+        work.lines[slot] = ChangedLine(found[0], found[0])
     lines = now.split("\n")
     if diff.section is not None:
         _section(work, diff.section, lines, diff.first_section)
@@ -225,7 +225,7 @@ def _gather(
             work.sections.append((f"“{old.title}” is now empty.", slot, b"="))
 
 
-def _section(work: Work, section: texts.Section, lines: Sequence[str], first: Sequence[str]) -> None:
+def _section(work: Work, section: texts.TextSection, lines: Sequence[str], first: Sequence[str]) -> None:
     known = texts.known_entries(first, work.told(section.slot))
     text, told = texts.tell_section(section, lines[section.start : section.end], known)
     if text:
@@ -279,7 +279,7 @@ def _insert(work: Work, name: Name, text: str, told: dict[bytes, bytes]) -> None
     if len(inserts) >= MOST_BEHIND:
         raise BeginAnewError("repair_forgotten")
     literal = encode_string(text)
-    insert = Insert(name, work.memory.keep(literal), told)
+    insert = InsertedText(name, work.memory.keep(literal), told)
     if not holds_secret(text) and b" PRIVATE KEY-----" not in work.body.raw:  # of which a part does not say what it is
         work.new[insert.text] = literal
     inserts.append(insert)

@@ -23,21 +23,21 @@ Entries = tuple[Entry, ...]
 _COMPARED = 1 / 500  # of a step, for two states that are compared
 
 
-class Step(Struct, frozen=True, gc=False):
+class PlanStep(Struct, frozen=True, gc=False):
     """The markers of a call, the pings that came before it, and the step before that."""
 
-    before: Step | None
+    before: PlanStep | None
     marks: tuple[Mark, ...] = ()
     pings: tuple[Ping, ...] = ()
 
 
-class State(Struct, frozen=True, gc=False):
+class SearchState(Struct, frozen=True, gc=False):
     """`live` can be read now and is sorted by key; `pending` can be read from its `readable` on."""
 
     cost: int
     live: Entries = ()
     pending: Entries = ()
-    step: Step | None = None
+    step: PlanStep | None = None
     pings: tuple[Ping, ...] = ()
     """Since the last call."""
 
@@ -55,13 +55,13 @@ def begun(live: Entries, pending: Entries, now: float) -> tuple[Entries, Entries
     )
 
 
-def arrived(state: State, now: float) -> State:
+def arrived(state: SearchState, now: float) -> SearchState:
     """The state when a call starts."""
     live, pending = begun(state.live, state.pending, now)
     return replace(state, live=live, pending=pending)
 
 
-class Patience:
+class StepBudget:
     """How many steps a search of so many calls may still take."""
 
     def __init__(self, steps: float, calls: int) -> None:
@@ -78,17 +78,17 @@ class Patience:
 class Frontier:
     """The states worth going on with after a call."""
 
-    def __init__(self, tree: Tree, patience: Patience, *, pings: bool) -> None:
+    def __init__(self, tree: Tree, patience: StepBudget, *, pings: bool) -> None:
         self._tree = tree
         self._patience = patience
         self._pings = pings
 
-    def prune(self, states: Iterable[State], after: int, now: float) -> list[State]:
+    def prune(self, states: Iterable[SearchState], after: int, now: float) -> list[SearchState]:
         """What is left of the states when `after` has been served and nothing before `now` can come."""
         if not self._pings:  # nothing can happen before the next call
             states = [arrived(state, now) for state in states]
         useful: dict[Entry, bool] = {}
-        cheapest: dict[tuple[Entries, Entries], State] = {}
+        cheapest: dict[tuple[Entries, Entries], SearchState] = {}
         for state in states:
             for entry in (*state.live, *state.pending):
                 if entry not in useful:
@@ -97,16 +97,16 @@ class Frontier:
             pending = tuple(entry for entry in state.pending if useful[entry])
             _keep(cheapest, state, live, pending)
         worth = Worth(self._tree, [entry for entry, read in useful.items() if read], after, now)
-        best: dict[tuple[Entries, Entries], State] = {}
+        best: dict[tuple[Entries, Entries], SearchState] = {}
         for (live, pending), state in cheapest.items():
             needed = worth.needed((*live, *pending))
             _keep(best, state, tuple(e for e in live if e in needed), tuple(e for e in pending if e in needed))
         left = sorted(best.values(), key=lambda state: (state.cost, -len(state.live) - len(state.pending)))
         return self._without_dominated(_on_the_hull(left, worth), worth)
 
-    def _without_dominated(self, states: Sequence[State], worth: Worth) -> list[State]:
+    def _without_dominated(self, states: Sequence[SearchState], worth: Worth) -> list[SearchState]:
         """Drop a state if one that costs no more has an entry at least as good for each of its entries."""
-        kept: list[State] = []
+        kept: list[SearchState] = []
         held: list[int] = []
         for state in states:  # cheapest first
             self._patience.take(len(held) * _COMPARED)
@@ -121,14 +121,16 @@ class Frontier:
         return use is not None and entry.readable <= entry.expires and (self._pings or use <= entry.expires)
 
 
-def _keep(best: dict[tuple[Entries, Entries], State], state: State, live: Entries, pending: Entries) -> None:
+def _keep(
+    best: dict[tuple[Entries, Entries], SearchState], state: SearchState, live: Entries, pending: Entries
+) -> None:
     """The cheapest state with these entries."""
     known = best.get((live, pending))
     if known is None or state.cost < known.cost:
         best[live, pending] = replace(state, live=live, pending=pending)
 
 
-def _on_the_hull(states: Sequence[State], worth: Worth) -> list[State]:
+def _on_the_hull(states: Sequence[SearchState], worth: Worth) -> list[SearchState]:
     """Drop a state between two others that differ from it in the length of one entry only.
 
     What is still to be paid is, as a function of that length, the least of straight lines (one for each course of
@@ -137,7 +139,7 @@ def _on_the_hull(states: Sequence[State], worth: Worth) -> list[State]:
     """
     whole = {(state.live, state.pending): state for state in states}
     dropped: set[int] = set()
-    groups: dict[object, list[tuple[int, int, State]]] = {}
+    groups: dict[object, list[tuple[int, int, SearchState]]] = {}
     for state in states:
         for pending, entries in enumerate((state.live, state.pending)):
             for i, entry in enumerate(entries):
@@ -157,11 +159,11 @@ def _on_the_hull(states: Sequence[State], worth: Worth) -> list[State]:
     return [state for number, state in enumerate(states) if number not in dropped]
 
 
-def _above_hull(points: list[tuple[int, int, State]]) -> list[State]:
+def _above_hull(points: list[tuple[int, int, SearchState]]) -> list[SearchState]:
     """The points that do not lie strictly below the line between points on either side of them."""
     points.sort(key=lambda point: (point[0], point[1]))
-    hull: list[tuple[int, int, State]] = []
-    above: list[State] = []
+    hull: list[tuple[int, int, SearchState]] = []
+    above: list[SearchState] = []
     for point in points:
         while len(hull) > 1 and _over(hull[-2], hull[-1], point):
             above.append(hull.pop()[2])
@@ -169,6 +171,8 @@ def _above_hull(points: list[tuple[int, int, State]]) -> list[State]:
     return above
 
 
-def _over(left: tuple[int, int, State], middle: tuple[int, int, State], right: tuple[int, int, State]) -> bool:
+def _over(
+    left: tuple[int, int, SearchState], middle: tuple[int, int, SearchState], right: tuple[int, int, SearchState]
+) -> bool:
     run, rise = right[0] - left[0], right[1] - left[1]
     return run > 0 and (middle[1] - left[1]) * run >= rise * (middle[0] - left[0])

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import ceil
 
-from ..timed_prompts import Call, Prices
+from ..timed_prompts import TimedCall, WholePrices
 
 _NEVER: frozenset[int] = frozenset()
 
 
-def _warm(calls: Sequence[Call]) -> dict[bytes, frozenset[int]]:
+def _warm(calls: Sequence[TimedCall]) -> dict[bytes, frozenset[int]]:
     """For each block the calls that find it because it is given to them."""
     found: dict[bytes, frozenset[int]] = {}
     for number, call in enumerate(calls):
@@ -27,7 +27,7 @@ def _warm(calls: Sequence[Call]) -> dict[bytes, frozenset[int]]:
 
 
 class Bound:
-    def __init__(self, calls: Sequence[Call], prices: Prices, longest: float, *, pings: bool) -> None:
+    def __init__(self, calls: Sequence[TimedCall], prices: WholePrices, longest: float, *, pings: bool) -> None:
         self._calls = calls
         self._prices = prices
         self._longest = longest

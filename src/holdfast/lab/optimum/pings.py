@@ -10,17 +10,19 @@ from msgspec.structs import replace
 
 from holdfast.caches import Entry
 
-from ..timed_prompts import Ping, Prices
-from .frontier import Entries, State, begun
+from ..timed_prompts import Ping, WholePrices
+from .frontier import Entries, SearchState, begun
 from .places import Tree
 
 
 class KeepAlive:
-    def __init__(self, tree: Tree, prices: Prices) -> None:
+    def __init__(self, tree: Tree, prices: WholePrices) -> None:
         self._tree = tree
         self._prices = prices
 
-    def until(self, state: State, end: float, number: int, limit: Callable[[Entries], int]) -> Iterator[State]:
+    def until(
+        self, state: SearchState, end: float, number: int, limit: Callable[[Entries], int]
+    ) -> Iterator[SearchState]:
         """The states that pings before call `number`, which starts at `end`, can lead to.
 
         They cost no more than the limit for the entries that are alive then.
@@ -35,7 +37,7 @@ class KeepAlive:
                 if state.cost + max(self.least(entry, end) for entry in kept) <= most:
                     yield from self._keep({entry.key for entry in kept}, state, end, most)
 
-    def _keep(self, keys: set[bytes], state: State, end: float, limit: int) -> Iterator[State]:
+    def _keep(self, keys: set[bytes], state: SearchState, end: float, limit: int) -> Iterator[SearchState]:
         """Ping so that all of these are alive at the end: whenever one is due, it or a longer one is read."""
         courses: dict[tuple[Entries, Entries], tuple[int, tuple[Ping, ...]]] = {
             (state.live, state.pending): (state.cost, ())
@@ -45,7 +47,7 @@ class KeepAlive:
             for (live, pending), (cost, pings) in courses.items():
                 due = min(entry.expires for entry in (*live, *pending) if entry.key in keys)
                 if due >= end:
-                    yield State(cost, live, pending, state.step, pings)
+                    yield SearchState(cost, live, pending, state.step, pings)
                     continue
                 for entries, chosen in self._pinged(keys, *begun(live, pending, due), due):
                     dearer = cost + sum(self._price(entry) for entry in chosen)

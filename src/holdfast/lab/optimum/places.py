@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from holdfast.caches import Entry
 
-from ..timed_prompts import Call, Prices
+from ..timed_prompts import TimedCall, WholePrices
 
 Kind = tuple[int, int]
 """Which later calls contain a prefix: the next one, and how many. Two prefixes of one call that agree have the same."""
@@ -29,7 +29,7 @@ Kind = tuple[int, int]
 class Tree:
     """The calls' prompts as one tree of prefixes."""
 
-    def __init__(self, calls: Sequence[Call], prices: Prices, *, raises: bool = False) -> None:
+    def __init__(self, calls: Sequence[TimedCall], prices: WholePrices, *, raises: bool = False) -> None:
         self.calls = calls
         self.raises = raises
         self._prices = prices
@@ -128,7 +128,7 @@ class Tree:
         return tuple(reversed(found))
 
 
-def _shared(calls: Sequence[Call]) -> list[list[int]]:
+def _shared(calls: Sequence[TimedCall]) -> list[list[int]]:
     """For each block of each call how many later calls contain the prefix that ends there."""
     later: dict[bytes, int] = {}
     found: list[list[int]] = []

@@ -33,8 +33,8 @@ from holdfast.caches import Entries, Entry, Mark, Prompt, decide
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 
-from ..timed_prompts import Call, Ping, Plan, prices, rolling, spent
-from .frontier import Frontier, Patience, State, Step, arrived
+from ..timed_prompts import MarkerPlan, Ping, TimedCall, prices, rolling, spent
+from .frontier import Frontier, PlanStep, SearchState, StepBudget, arrived
 from .lower_bound import Bound
 from .pings import KeepAlive
 from .places import Tree
@@ -55,11 +55,13 @@ class Optimum(Struct, frozen=True):
     """The least cost in plain input tokens, the markers of each call, and the pings in time order."""
 
     cost: Decimal
-    plan: Plan
+    plan: MarkerPlan
     pings: tuple[Ping, ...] = ()
 
 
-def optimal(calls: Sequence[Call], model: ModelFacts, *, pings: bool = False, patience: int | None = None) -> Optimum:
+def optimal(
+    calls: Sequence[TimedCall], model: ModelFacts, *, pings: bool = False, patience: int | None = None
+) -> Optimum:
     """The cheapest plan for these calls, which are in the order of their start. With `patience` no more than so many
     steps are tried; then it is refused, because prompts that part everywhere can take for ever."""
     _check(calls, model)
@@ -70,7 +72,7 @@ def optimal(calls: Sequence[Call], model: ModelFacts, *, pings: bool = False, pa
     return Optimum(prices(model).tokens(found.cost), plan, kept)
 
 
-def _check(calls: Sequence[Call], model: ModelFacts) -> None:
+def _check(calls: Sequence[TimedCall], model: ModelFacts) -> None:
     knobs = model.knobs
     if knobs.upgrade_5m_by_1h or knobs.refresh_whole_prefix is False:
         raise HoldfastError(
@@ -81,7 +83,7 @@ def _check(calls: Sequence[Call], model: ModelFacts) -> None:
         raise HoldfastError(f"call {late + 1} starts before call {late}; give the calls in the order of their start.")
 
 
-def _told(step: Step | None) -> tuple[Plan, tuple[Ping, ...]]:
+def _told(step: PlanStep | None) -> tuple[MarkerPlan, tuple[Ping, ...]]:
     """The decisions from the first to the last: markers per call, and all pings."""
     plan: list[tuple[Mark, ...]] = []
     pings: list[Ping] = []
@@ -93,8 +95,10 @@ def _told(step: Step | None) -> tuple[Plan, tuple[Ping, ...]]:
 
 
 class _Search:
-    def __init__(self, calls: Sequence[Call], model: ModelFacts, *, pings: bool, patience: int | None = None) -> None:
-        self._patience = Patience(float("inf") if patience is None else patience, len(calls))
+    def __init__(
+        self, calls: Sequence[TimedCall], model: ModelFacts, *, pings: bool, patience: int | None = None
+    ) -> None:
+        self._patience = StepBudget(float("inf") if patience is None else patience, len(calls))
         self._most = MOST_STATES if patience is None else min(MOST_STATES, patience // _PER_STATE)
         self._calls = calls
         self._model = model
@@ -107,7 +111,7 @@ class _Search:
         self._known = self._enough(pings)
         self._keepalive = KeepAlive(self._tree, self._prices) if pings else None
 
-    def run(self) -> State:
+    def run(self) -> SearchState:
         """The least. Where many courses stay open, runs along a few of them tell first what is certainly enough."""
         if self._follow(min(_EASY, self._most)) is not None:
             for width in _BEAMS:
@@ -123,7 +127,7 @@ class _Search:
     def _follow(self, width: int, *, cut: bool = False) -> int | None:
         """Follow the courses from the first call to the last, and know the best of them. Where more than so many are
         open the others are `cut` off, or it stops there and tells at which call."""
-        states = [State(0)]
+        states = [SearchState(0)]
         for number in range(len(self._calls)):
             states = self._served(self._ready(states, number), number)
             if len(states) > width:
@@ -133,7 +137,7 @@ class _Search:
         self._known = min((self._known, *states), key=lambda state: state.cost)
         return None
 
-    def _ready(self, states: list[State], number: int) -> list[State]:
+    def _ready(self, states: list[SearchState], number: int) -> list[SearchState]:
         """The states in which a call can begin, after what pings may have kept."""
         at = self._calls[number].at
         if self._keepalive is not None and number:
@@ -144,8 +148,8 @@ class _Search:
         ready = (self._given(arrived(state, at), number) for state in states)
         return [state for state in ready if self._least_of(state, number, begins=True) <= self._known.cost]
 
-    def _given(self, state: State, number: int) -> State:
-        """The state with the entry that a call finds whatever was done before (`Call.warm`)."""
+    def _given(self, state: SearchState, number: int) -> SearchState:
+        """The state with the entry that a call finds whatever was done before (`TimedCall.warm`)."""
         warm = self._calls[number].warm
         if warm is None or any(entry.key == warm.key and entry.expires >= warm.expires for entry in state.live):
             return state
@@ -164,7 +168,7 @@ class _Search:
         warm = self._calls[number].warm
         return -1 if warm is None else self._here[number][warm.key]
 
-    def _served(self, states: list[State], number: int) -> list[State]:
+    def _served(self, states: list[SearchState], number: int) -> list[SearchState]:
         """The states that a call leads to, but for those that are certainly no better than what is known."""
         places = self._reduced(number, states)
         after = [
@@ -177,7 +181,7 @@ class _Search:
         quiet = self._keepalive is None and number + 1 < len(self._calls)
         return self._frontier.prune(after, number, self._calls[number + 1 if quiet else number].at)
 
-    def _least_of(self, state: State, number: int, *, begins: bool = False) -> int:
+    def _least_of(self, state: SearchState, number: int, *, begins: bool = False) -> int:
         """What a course costs at least in the end. When a call `begins` no ping can come before it."""
         least = state.cost + self._bound.least[number]
         if number == len(self._calls):
@@ -190,18 +194,18 @@ class _Search:
                 ways.append(self._bound.beyond(number, here[entry.key]) + kept)
         return least + min(ways)
 
-    def _enough(self, pings: bool) -> State:
+    def _enough(self, pings: bool) -> SearchState:
         """What is certainly enough, and how: dearer courses need not be followed."""
         if pings:
             return _Search(self._calls, self._model, pings=False).run()
         plans = [((),) * len(self._calls), rolling(self._calls, "5m"), rolling(self._calls, "1h")]
         known, plan = min(((spent(self._calls, plan, self._model), plan) for plan in plans), key=lambda pair: pair[0])
-        step: Step | None = None
+        step: PlanStep | None = None
         for marks in plan:
-            step = Step(step, marks)
-        return State(known, step=step)
+            step = PlanStep(step, marks)
+        return SearchState(known, step=step)
 
-    def _reduced(self, number: int, states: Sequence[State]) -> _Places:
+    def _reduced(self, number: int, states: Sequence[SearchState]) -> _Places:
         """The call's prompt with only the blocks at which some state has an entry or a marker may stand."""
         prompt = self._calls[number].prompt
         keys = {entry.key for state in states for entry in state.live}
@@ -231,7 +235,7 @@ class _Search:
             return None
         return beyond
 
-    def _options(self, state: State, number: int, places: _Places) -> Iterator[State]:
+    def _options(self, state: SearchState, number: int, places: _Places) -> Iterator[SearchState]:
         """Every state that one call can lead to."""
         call = self._calls[number]
         live = Entries()
@@ -244,11 +248,11 @@ class _Search:
             if len(marks) == self._model.max_markers and marks and not self._reads(number, here, live, outcome.read):
                 continue
             changed = {entry.key: entry for entry in outcome.refreshed}
-            yield State(
+            yield SearchState(
                 state.cost + self._prices.of(outcome),
                 tuple(changed.get(entry.key, entry) for entry in state.live),
                 (*state.pending, *(replace(entry, readable=call.first_token_at) for entry in outcome.new)),
-                Step(state.step, here, state.pings),
+                PlanStep(state.step, here, state.pings),
             )
 
     def _reads(self, number: int, marks: tuple[Mark, ...], live: Entries, read: int) -> bool:
