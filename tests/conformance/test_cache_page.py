@@ -12,7 +12,7 @@ from holdfast.caches.prompts import Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.core.gemini_contents import identity
 from holdfast.core.ledger import Ledger, decode, encode
-from holdfast.core.plan import Turn
+from holdfast.core.plan import SettledCall
 from holdfast.core.retention import Retention, observe
 from holdfast.core.strategies import STRATEGIES
 from holdfast.facts import model
@@ -120,7 +120,9 @@ def test_c3_reads_of_exactly_the_baseline_are_flat(more, unstable):
     for attempt in range(3):
         assert lane.turn(talk=f"rewritten {attempt}").outcome.read == 31_000
     assert lane.state.unstable
-    turn = Turn(at=0, kind="user", gap=1, read=31_000 + more, written=9, input=0, expected=40_000, baseline=31_000)
+    turn = SettledCall(
+        at=0, kind="user", gap=1, read=31_000 + more, written=9, input=0, expected=40_000, baseline=31_000
+    )
     assert observe(Retention(flat=2), turn, lane.settings, OPUS).unstable is unstable
 
 

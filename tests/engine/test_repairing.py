@@ -81,7 +81,7 @@ def test_what_a_recorded_session_costs(fault: str | None, mode: Mode, most: floa
     lane, _ = run(trace if fault is None else FAULTS[fault](trace, SEEDS[0]), mode)
     plain, _ = run(trace, "off")
     made = [
-        timed_prompts.Call(step.at or 0.0, (step.at or 0.0) + 1, prompt)
+        timed_prompts.TimedCall(step.at or 0.0, (step.at or 0.0) + 1, prompt)
         for step, prompt in zip(trace.steps, lane.prompts, strict=True)
     ]
     paid = timed_prompts.cost(made, timed_prompts.rolling(made, "5m"), lane.model)
