@@ -14,8 +14,6 @@ Kind = Literal["session", "call"]
 
 _RECENT = 200
 _NAMED = 4
-_MOST = 100_000
-_END = 2**62
 
 
 class UnknownIdError(HoldfastError):
@@ -62,10 +60,7 @@ def _of_one_account(store: Store, found: list[IdMatch]) -> IdMatch | None:
 def find_tenant(store: Store, text: str, *, events: bool = False) -> str:
     """The tenant with this id, or the only one whose id begins with it, of those that have calls; with `events` also of
     those that have only events."""
-    owners = {each.tenant for each in store.active_sessions(limit=_MOST)}
-    if events:
-        owners |= {each.tenant for each in store.event_hours(0, _END)}
-    known = sorted(owners)
+    known = store.active_tenants(events=events)
     found = [text] if text in known else [each for each in known if each.startswith(text)]
     if len(found) == 1:
         return found[0]

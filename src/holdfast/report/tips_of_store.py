@@ -73,7 +73,7 @@ class _Events:
 
 def evidence(store: Store, settings: Settings) -> TipEvidence:
     """What the newest calls and events say."""
-    start = _start(store)
+    start = store.newest_hour(MOST)
     if start is None:
         return TipEvidence()
     sessions: dict[_Where, _Session] = {}
@@ -91,19 +91,6 @@ def evidence(store: Store, settings: Settings) -> TipEvidence:
         results=LongResults(len(told.sizes), round(median(told.sizes))) if told.sizes else None,
         gemini=GeminiUse(sum(gemini[name] for name in names), broke) if names else None,
     )
-
-
-def _start(store: Store) -> int | None:
-    """The hour from which on there are about as many calls as are looked at; None where there are none at all."""
-    hours: Counter[int] = Counter()
-    for each in store.call_hours(0, LAST):
-        hours[each.hour] += each.calls
-    seen, start = 0, None
-    for hour in sorted(hours, reverse=True):
-        if start is not None and seen + hours[hour] > MOST:
-            break
-        seen, start = seen + hours[hour], hour
-    return start
 
 
 def _call(sessions: dict[_Where, _Session], gemini: Counter[str], call: Call) -> None:

@@ -342,6 +342,15 @@ class Store(Writes):
         """Sessions with a call in the window, the one used last first; one whose whole id is `prefix` before all."""
 
     @abstractmethod
+    def active_tenants(self, *, events: bool = False) -> list[str]:
+        """Whoever has calls, or with `events` calls or events, by name."""
+
+    @abstractmethod
+    def newest_hour(self, calls: int) -> int | None:
+        """The hour from which on there are about so many calls with a usage, not more unless they are of one hour; None
+        where there are none at all."""
+
+    @abstractmethod
     def call_hours(self, start: int, end: int, tenant: str | None = None) -> list[CallHour]:
         """Sums of the hours that begin in the window."""
 

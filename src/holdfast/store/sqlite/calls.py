@@ -11,8 +11,9 @@ from holdfast.records.events import Envelope, decode_payload
 
 from .. import operations as op
 from ..interface import Store
-from ..rows import Break, Call, CallDraft, CallStatus, SessionActivity, StoredEvent
+from ..rows import Break, Call, CallDraft, CallStatus, StoredEvent
 from ..sums import HOUR, hour_of
+from .activity import starting_with, tenants_in
 from .connections import Questions, conditions
 from .tables import (
     BREAK_COLUMNS,
@@ -46,10 +47,13 @@ _CHANGE_CALL = (
 
 class CallQuestions(Questions, Store):
     def call(self, tenant: str | None, id: str) -> Call | None:
-        where, values = conditions({"id": id, "tenant": tenant}, "started_at")
+        sql = f"{_CALLS} WHERE tenant = ? AND id = ?"
         with self._readers.snapshot() as connection:
-            row = connection.execute(f"{_CALLS} WHERE {where}", values).fetchone()
-        return None if row is None else read_call(row)
+            for whose in [tenant] if tenant is not None else tenants_in(connection, "calls"):
+                row = connection.execute(sql, (whose, id)).fetchone()
+                if row is not None:
+                    return read_call(row)
+        return None
 
     def calls(
         self,
@@ -76,10 +80,16 @@ class CallQuestions(Questions, Store):
             return [read_call(row) for row in rows]
 
     def call_ids(self, prefix: str, tenant: str | None = None, *, limit: int = 10) -> list[tuple[str, str]]:
-        where, values = conditions({"tenant": tenant}, "started_at")
-        sql = f"SELECT tenant, id FROM calls WHERE {where} AND substr(id, 1, ?) = ? ORDER BY id != ?, id DESC LIMIT ?"
+        named, values = starting_with("id", prefix)
+        sql = f"SELECT tenant, id FROM calls WHERE tenant = ? AND {named} ORDER BY id DESC LIMIT ?"
+        whole = "SELECT tenant, id FROM calls WHERE tenant = ? AND id = ?"
+        found: dict[tuple[str, str], None] = {}
         with self._readers.snapshot() as connection:
-            return connection.execute(sql, [*values, len(prefix), prefix, prefix, limit]).fetchall()
+            for whose in [tenant] if tenant is not None else tenants_in(connection, "calls"):
+                found |= dict.fromkeys(connection.execute(whole, (whose, prefix)).fetchall())
+                found |= dict.fromkeys(connection.execute(sql, [whose, *values, limit]).fetchall())
+        newest = sorted(found, key=lambda each: each[1], reverse=True)
+        return sorted(newest, key=lambda each: each[1] != prefix)[:limit]
 
     def visit_calls(
         self,
@@ -95,30 +105,6 @@ class CallQuestions(Questions, Store):
             sql = f"SELECT {_BRIEF} FROM calls WHERE {where} ORDER BY started_at, seq"
             for row in connection.execute(sql, values):
                 visit(read_call(row))
-
-    def active_sessions(
-        self,
-        tenant: str | None = None,
-        *,
-        prefix: str = "",
-        start: int | None = None,
-        end: int | None = None,
-        limit: int = 100,
-    ) -> list[SessionActivity]:
-        where, values = conditions({"tenant": tenant}, "started_at", start, end)
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                f"SELECT tenant, session, max(started_at) AS last FROM calls WHERE {where} "
-                "AND substr(session, 1, ?) = ? GROUP BY tenant, session "
-                "ORDER BY session != ?, last DESC, session LIMIT ?",
-                [*values, len(prefix), prefix, prefix, limit],
-            ).fetchall()
-            sql = "SELECT min(started_at), max(started_at) FROM calls WHERE tenant = ? AND session = ?"
-            spans = [connection.execute(sql, (tenant, session)).fetchone() for tenant, session, _ in rows]
-        return [
-            SessionActivity(tenant=tenant, session=session, first=first, last=last)
-            for (tenant, session, _), (first, last) in zip(rows, spans, strict=True)
-        ]
 
     def breaks(
         self,
@@ -253,6 +239,7 @@ def _put(transaction: Transaction, call: Call, *, first: bool = False) -> None:
     before = transaction.pending.pop(name, None)
     if first and before is None and transaction.together:
         transaction.calls.add(name, row, fixed if call.status == "pending" else None, call.usage)
+        transaction.activity.add(call.tenant, call.session, call.started_at)
         _count(transaction, call)
         return
     place: int | None = None
@@ -264,7 +251,9 @@ def _put(transaction: Transaction, call: Call, *, first: bool = False) -> None:
                 transaction.hour_sums.usage((hour_of(call.started_at), call.tenant, call.model), before[2], sign=-1)
     if place is None:
         inserted = connection.execute(_NEW_CALL, row)
-        place = inserted.lastrowid if inserted.rowcount == 1 else None
+        if inserted.rowcount == 1:
+            place = inserted.lastrowid
+            transaction.activity.add(call.tenant, call.session, call.started_at)
     if place is None:
         _replace(transaction, call, row)
     elif call.status == "pending":
@@ -290,4 +279,7 @@ def _replace(transaction: Transaction, call: Call, row: list[Any]) -> None:
         if before[3] != "pending":
             transaction.session_sums.change(call.tenant, before[1], before[0])
             transaction.session_sums.change(call.tenant, call.session, call.started_at)
+    if before is not None and (before[0], before[1]) != (call.started_at, call.session):
+        transaction.activity.change(call.tenant, before[1])
+        transaction.activity.change(call.tenant, call.session)
     transaction.connection.execute(_PUT_CALL, row)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.errors import HoldfastError
 
 from ..blobs import BlobFiles, digest_of
+from .activity import ACTIVITY_OF_CALLS
 from .bill_sums import SUM_OF_CALLS
 from .connections import connect
 from .problems import store_problem
@@ -87,13 +88,19 @@ def _pages(connection: sqlite3.Connection) -> list[str]:
 
 
 def _sums(connection: sqlite3.Connection) -> list[str]:
-    """The sums for bills against the calls they sum."""
+    """What is summed against the calls it sums."""
     again = f"{SUM_OF_CALLS} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"
     differ = connection.execute(
         f"SELECT count(*) FROM (SELECT * FROM (SELECT * FROM bill_hours EXCEPT {again}) "
         f"UNION ALL SELECT * FROM ({again} EXCEPT SELECT * FROM bill_hours))"
     ).fetchone()[0]
-    return [f"sums: {differ:,} sums for bills do not fit the calls"] if differ else []
+    problems = [f"sums: {differ:,} sums for bills do not fit the calls"] if differ else []
+    again = f"{ACTIVITY_OF_CALLS} GROUP BY tenant, session"
+    differ = connection.execute(
+        f"SELECT count(*) FROM (SELECT * FROM (SELECT * FROM session_activity EXCEPT {again}) "
+        f"UNION ALL SELECT * FROM ({again} EXCEPT SELECT * FROM session_activity))"
+    ).fetchone()[0]
+    return [*problems, f"sums: {differ:,} sessions were active at other times than their calls"] if differ else problems
 
 
 def _files(

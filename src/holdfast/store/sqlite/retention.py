@@ -19,6 +19,7 @@ from typing import Literal
 from .. import operations as op
 from ..operations import Operation
 from ..rows import Owner
+from .activity import renew
 from .bill_sums import SUM_OF_CALLS
 from .writer import Transaction
 
@@ -82,6 +83,10 @@ class PruneLanes(_PruneStep, frozen=True):
 
 class PruneSessions(_PruneStep, frozen=True):
     """Sessions of which nothing is left."""
+
+
+class PruneActivity(_PruneStep, frozen=True):
+    """Sessions of which the first or the last call is gone were active at other times, or not at all."""
 
 
 class PruneRest(_PruneStep, frozen=True):
@@ -165,6 +170,23 @@ def _values(operation: _PruneStep) -> dict[str, object]:
     return {"before": operation.before, "kept": operation.kept}
 
 
+def prune_activity(transaction: Transaction, operation: PruneActivity) -> int:
+    transaction.insert_deferred()
+    connection = transaction.connection
+    there = (
+        "EXISTS (SELECT 1 FROM calls WHERE calls.tenant = active.tenant AND calls.session = active.session "
+        "AND calls.started_at = active.{0})"
+    )
+    rows = connection.execute(
+        f"SELECT tenant, session FROM session_activity AS active WHERE first < :before AND session {_NOT_KEPT} "
+        f"AND NOT ({there.format('first')} AND {there.format('last')}) LIMIT {STEP}",
+        _values(operation),
+    ).fetchall()
+    for tenant, session in rows:
+        renew(connection, tenant, session)
+    return len(rows)
+
+
 def prune_rest(transaction: Transaction, operation: PruneRest) -> int:
     transaction.insert_deferred()
     connection, values = transaction.connection, _values(operation)
@@ -207,7 +229,7 @@ def delete_session(transaction: Transaction, operation: op.DeleteSession) -> Non
         _drop_lane_state(transaction, tenant, lane)
     _release(transaction, tenant, Owner("session", session))
     connection.execute(f"DELETE FROM events WHERE stream IN (SELECT id FROM streams {of_session})", key)
-    for table in ("streams", "lanes", "calls", "breaks", "shown", "bill_hours"):
+    for table in ("streams", "lanes", "calls", "breaks", "shown", "bill_hours", "session_activity"):
         connection.execute(f"DELETE FROM {table} {of_session}", key)
     connection.execute("DELETE FROM sessions WHERE tenant = ? AND id = ?", key)
     transaction.streams.pop(key, None)

@@ -116,6 +116,18 @@ class HourQuestions(Questions, Store):
                 )
             ]
 
+    def newest_hour(self, calls: int) -> int | None:
+        total, first = 0, None
+        with self._readers.snapshot() as connection:
+            sql = "SELECT hour, sum(calls) FROM call_hours GROUP BY hour ORDER BY hour DESC"
+            for hour, count in connection.execute(sql):
+                if not count:
+                    continue
+                if first is not None and total + count > calls:
+                    break
+                total, first = total + count, hour
+        return first
+
     def event_hours(self, start: int, end: int, tenant: str | None = None) -> list[EventHour]:
         where, values = _window("hour", (start, end), tenant)
         sql = f"SELECT hour, tenant, type, count FROM event_hours WHERE {where} ORDER BY hour, tenant, type"
@@ -141,7 +153,11 @@ class HourQuestions(Questions, Store):
         with self._readers.snapshot() as connection:
             hours, edges = split(start, end, pruned_before(connection))
             where, values = _window("hour", hours, tenant)
-            sql = f"SELECT model, calls, input, read, written, output, cost FROM call_hours WHERE {where}"
+            # Added up here as far as numbers go: there are many hours, tenants and models.
+            sql = (
+                "SELECT model, sum(calls), sum(input), sum(read), sum(written), sum(output), group_concat(cost, ' ') "
+                f"FROM call_hours WHERE {where} GROUP BY model"
+            )
             rows = connection.execute(sql, values).fetchall()
             for edge in edges:
                 where, values = _window("started_at", edge, tenant)
@@ -161,7 +177,7 @@ def _summary(start: int, end: int, rows: Iterable[tuple[Any, ...]]) -> CacheEffe
     with localcontext(EXACT):
         for model, *counts, cost in rows:
             sums[model] = [total + count for total, count in zip(sums[model], counts, strict=True)]
-            costs[model] += Decimal(cost)
+            costs[model] += sum(map(Decimal, cost.split()))
         dollars = sum(costs.values(), Decimal(0))
     everything = [sum(column) for column in zip(*sums.values(), strict=True)] or [0, 0, 0, 0, 0]
     return CacheEffectiveness(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 
+from .activity import ACTIVITY_OF_CALLS
 from .bill_sums import SUM_OF_CALLS
 from .connections import add_functions
 
@@ -167,11 +168,22 @@ _REPAIRABLE = (
     "CREATE INDEX calls_repairable ON calls (started_at) WHERE instr(verdict, '\"repairs\":') > 0",
 )
 
+_ACTIVITY = (
+    # When each session had its first and its last call: which were used last is asked all the time.
+    """CREATE TABLE session_activity (
+        tenant TEXT NOT NULL, session TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+        PRIMARY KEY (tenant, session)) WITHOUT ROWID""",
+    f"INSERT INTO session_activity {ACTIVITY_OF_CALLS} GROUP BY tenant, session",
+    "CREATE INDEX session_activity_by_last ON session_activity (last, first)",
+    "CREATE INDEX session_activity_by_session ON session_activity (session)",
+)
+
 VERSIONS: tuple[tuple[str, ...], ...] = (
     _SESSIONS + _STATE + _CALLS + _EVENTS + _ROLLUPS,
     _KNOWLEDGE + _SURFACED,
     _ACCOUNTS + _PENDING + _MARKS + _BILLS,
     _REPAIRABLE,
+    _ACTIVITY,
 )
 """`VERSIONS[n - 1]` turns schema n - 1 into schema n."""
 

@@ -11,6 +11,7 @@ from .. import operations as op
 from ..blobs import digest_of
 from ..interface import Store, VersionConflictError
 from ..rows import Blob, Edit, Injection, Lane, Ledger, Owner, Pool, Session
+from .activity import tenants_in
 from .connections import Questions, conditions, has_table
 from .tables import EDIT_COLUMNS, LANE_COLUMNS, SESSION_COLUMNS, checked, names, upsert
 from .writer import Transaction
@@ -39,16 +40,8 @@ class SessionQuestions(Questions, Store):
         return None if row is None else str(row[0])
 
     def tenants(self) -> list[str]:
-        """From one tenant to the next along the keys: each has many rows."""
-        found: set[str] = set()
         with self._readers.snapshot() as connection:
-            for table in ("sessions", "knowledge"):
-                sql = f"SELECT min(tenant) FROM {table}"
-                name = connection.execute(sql).fetchone()[0]
-                while name is not None:
-                    found.add(name)
-                    name = connection.execute(f"{sql} WHERE tenant > ?", (name,)).fetchone()[0]
-        return sorted(found)
+            return tenants_in(connection, "sessions", "knowledge")
 
     def lane(self, tenant: str, id: str) -> Lane | None:
         with self._readers.snapshot() as connection:

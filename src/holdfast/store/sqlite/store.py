@@ -21,6 +21,7 @@ from ..operations import Operation
 from ..rows import Pruned
 from ..sums import hour_of
 from . import calls, integrity, knowledge, retention, sessions, space
+from .activity import ActivityQuestions
 from .bill_sums import BillQuestions
 from .calls import CallQuestions
 from .connections import OpenedFile, Readers, connect, make_private, prepare_file, use_wal
@@ -88,6 +89,7 @@ EXECUTORS: dict[type[Operation[Any]], Callable[[Transaction, Any], Any]] = {
     retention.PruneRows: retention.prune_rows,
     retention.PruneLanes: retention.prune_lanes,
     retention.PruneSessions: retention.prune_sessions,
+    retention.PruneActivity: retention.prune_activity,
     retention.PruneRest: retention.prune_rest,
     retention.SweepBlobs: retention.sweep_blobs,
     retention.RemoveBlobs: retention.remove_blobs,
@@ -130,7 +132,7 @@ class Batch(Writes):
             future.set_exception(HoldfastError("a batch of writes ended with an error; none was made"))
 
 
-class SqliteStore(SessionQuestions, CallQuestions, HourQuestions, BillQuestions, KnowledgeQuestions):
+class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuestions, BillQuestions, KnowledgeQuestions):
     """Made by `open_store`."""
 
     def __init__(self, path: Path, writer: Writer, readers: Readers, blobs: BlobFiles) -> None:
@@ -215,6 +217,7 @@ class SqliteStore(SessionQuestions, CallQuestions, HourQuestions, BillQuestions,
         }
         lanes = self._steps(retention.PruneLanes(before, kept), "lanes", progress)
         ended = self._steps(retention.PruneSessions(before, kept), "sessions", progress)
+        self._steps(retention.PruneActivity(before, kept))
         self.write(retention.PruneRest(before, kept)).result()
         blobs = self.write(retention.SweepBlobs()).result()
         return Pruned(

@@ -20,6 +20,7 @@ from holdfast.errors import HoldfastError
 from ..blobs import BlobFiles
 from ..interface import VersionConflictError
 from ..operations import Operation
+from .activity import ActivityOfSessions
 from .bill_sums import SessionHourSums
 from .change_counter import ChangeCounter
 from .connections import OpenedFile
@@ -65,6 +66,7 @@ class Transaction:
         self.events = NewEvents()
         self.hour_sums = HourSums()
         self.session_sums = SessionHourSums()
+        self.activity = ActivityOfSessions()
         self.changes = ChangeCounter(file.path)
         self._version = -1
 
@@ -92,6 +94,7 @@ class Transaction:
         self.events.write(self.connection, self.streams, self.hour_sums, together=self.together)
         self.hour_sums.write(self.connection)
         self.session_sums.write(self.connection)
+        self.activity.write(self.connection)
 
     def undo(self, statement: str) -> None:
         self.streams.clear()
@@ -101,7 +104,7 @@ class Transaction:
             self.connection.execute(statement)
 
     def _discard(self) -> None:
-        for deferred in (self.calls, self.events, self.hour_sums, self.session_sums):
+        for deferred in (self.calls, self.events, self.hour_sums, self.session_sums, self.activity):
             deferred.clear()
 
 
