@@ -125,7 +125,7 @@ def test_a_preference_waits_for_the_pin_to_end(workspace: Path, monkeypatch: pyt
         assert until in now(third)["text"]
     piped(command, "edit", first, "--content", "Something else.")
     assert (now(first)["given"], now(first)["why"]) == (True, "pinned_before")
-    monkeypatch.setattr("holdfast.cli.memory.outlook.time.time", lambda: begun + 3601)
+    monkeypatch.setattr("holdfast.memory.judgement.time.time", lambda: begun + 3601)
     assert (now(first)["why"], now(later)["why"]) == ("next_session", "next_session")
 
 

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from .ids import is_named as is_named
     from .ids import tidy as tidy
     from .injection import Injecting as Injecting
+    from .judgement import Judge as Judge
+    from .judgement import Judgement as Judgement
+    from .judgement import project_label as project_label
+    from .judgement import utc_time as utc_time
     from .knowledge import Knowledge as Knowledge
     from .knowledge import UnchangedError as UnchangedError
     from .markdown import EVERYWHERE as EVERYWHERE
@@ -67,6 +71,7 @@ else:
             ".files": "FILES MemoryFiles STORES digest",
             ".ids": "LEAST begun is_id is_named tidy",
             ".injection": "Injecting",
+            ".judgement": "Judge Judgement project_label utc_time",
             ".knowledge": "Knowledge UnchangedError",
             ".markdown": "EVERYWHERE Imported Planned exported import_ parsed planned",
             ".projects": "project_of",

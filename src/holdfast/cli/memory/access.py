@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +17,6 @@ from holdfast.engine.identity import LOCAL
 from holdfast.errors import HoldfastError
 from holdfast.memory import (
     CATEGORIES,
-    EVERYWHERE,
     LEAST,
     Knowledge,
     KnowledgeEntry,
@@ -39,9 +37,6 @@ MOST_NAMED = 20
 """Entries that are named at once."""
 _NAMED = 8
 _EVERY = KnowledgeFilter(projects="all", forgotten=True)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST, _LAST = -62_135_510_400_000_000, 253_402_214_399_999_999
-"""Microseconds that can be written as a date in whatever zone."""
 
 
 class MemoryView(Struct, frozen=True, kw_only=True):
@@ -258,21 +253,6 @@ def _url(config: Config) -> str:
 
 def _quoted(text: str) -> str:
     return repr(printable(text)[:128])
-
-
-def moment(at: int) -> datetime:
-    """A time of the store; of a clock that was wrong once, the nearest that can be written."""
-    return _EPOCH + timedelta(microseconds=max(_FIRST, min(at, _LAST)))
-
-
-def place(project: str | None) -> str:
-    """A project as people read it."""
-    if project is None:
-        return EVERYWHERE
-    path = Path(project)
-    with contextlib.suppress(RuntimeError, ValueError):  # there is no home, or the path does not lie below it
-        return str("~" / path.relative_to(Path.home()))
-    return project
 
 
 def plain(text: str) -> Iterator[str]:

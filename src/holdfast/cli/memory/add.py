@@ -9,10 +9,10 @@ import click
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
-from holdfast.memory import CATEGORIES, EVERYWHERE, PREFERENCE, KnowledgeEntry
+from holdfast.memory import CATEGORIES, EVERYWHERE, PREFERENCE, KnowledgeEntry, project_label
 
 from ..store_options import print_json
-from .access import changing, json_option, place, project_option, tenant_option
+from .access import changing, json_option, project_option, tenant_option
 from .list import shown
 from .texts import STANDARD, can_edit, drafting, read
 
@@ -109,4 +109,4 @@ def _where(entry: KnowledgeEntry, placement: str) -> str:
 
 
 def _place(entry: KnowledgeEntry) -> str:
-    return EVERYWHERE if entry.project is None else f"in {printable(place(entry.project))}"
+    return EVERYWHERE if entry.project is None else f"in {printable(project_label(entry.project))}"

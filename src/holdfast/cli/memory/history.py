@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
+from holdfast.memory import project_label, utc_time
 from holdfast.store import KnowledgeEntry, KnowledgeRevision
 
 from ..store_options import print_json
-from .access import json_option, looking, moment, nothing_stored, one, place, plain, tenant_option
+from .access import json_option, looking, nothing_stored, one, plain, tenant_option
 from .list import EntryShown, shown
 
 _FIRST_LINE = re.compile("@@ -[01][ ,]")
@@ -61,7 +62,7 @@ def command(id: str, tenant: str | None, json_: bool) -> None:
         revisions = view.knowledge.history(one(view, id).id)
     if json_:
         every = (
-            RevisionShown(at=moment(each.at), operation=each.operation, by=each.by, entry=shown(each.entry))
+            RevisionShown(at=utc_time(each.at), operation=each.operation, by=each.by, entry=shown(each.entry))
             for each in revisions
         )
         print_json(EntryHistory(id=revisions[-1].entry.id, revisions=tuple(every)))
@@ -84,7 +85,7 @@ def _head(revision: KnowledgeRevision, *, restored: bool = False) -> str:
     """Also an import takes back what was forgotten: `restored` says that it was."""
     done = "restored" if restored else _DONE.get(revision.operation, revision.operation)
     by = f" by {revision.by}" if revision.by else ""
-    return printable(f"Revision {revision.entry.revision}: {done} {tables.instant(moment(revision.at))}{by}")
+    return printable(f"Revision {revision.entry.revision}: {done} {tables.instant(utc_time(revision.at))}{by}")
 
 
 def _whole(revision: KnowledgeRevision) -> Iterator[str]:
@@ -110,6 +111,6 @@ def _fields(entry: KnowledgeEntry) -> dict[str, str]:
     return {
         "title": entry.title,
         "category": entry.category,
-        "project": place(entry.project),
+        "project": project_label(entry.project),
         "confidence": f"{entry.confidence:g}",
     }

@@ -13,7 +13,7 @@ from msgspec import Struct
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
 from holdfast.config import load_config
-from holdfast.memory import Imported, KnowledgeEntry, Planned, import_, parsed, planned
+from holdfast.memory import Imported, KnowledgeEntry, Planned, import_, parsed, planned, project_label, utc_time
 from holdfast.store import open_store
 
 from ..store_options import print_json
@@ -24,8 +24,6 @@ from .access import (
     json_option,
     looking,
     memories,
-    moment,
-    place,
     project_option,
     tenant_option,
 )
@@ -115,9 +113,9 @@ def _changes(plan: Planned, entries: Mapping[str, KnowledgeEntry]) -> Iterator[s
     for entry, _ in plan.drafts:
         before = entries.get(entry.id)
         if before is None:
-            yield printable(f"add: {entry.title} ({place(entry.project)})")
+            yield printable(f"add: {entry.title} ({project_label(entry.project)})")
             continue
-        late = f" (changed here {tables.instant(moment(before.updated_at))}, after the file)"
+        late = f" (changed here {tables.instant(utc_time(before.updated_at))}, after the file)"
         what = "restore" if before.forgotten_at is not None else "change"
         yield printable(f"{what} {entry.id}: {entry.title}{late if entry.id in plan.newer else ''}")
         yield from (f"  {line}" for line in differences(before, entry))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast.cli import tables
 from holdfast.cli.tables import Column, printable
 from holdfast.engine.identity import LOCAL
-from holdfast.memory import KnowledgeEntry, KnowledgeFilter
+from holdfast.memory import KnowledgeEntry, KnowledgeFilter, project_label, utc_time
 from holdfast.store import Projects
 
 from ..store_options import print_json
@@ -21,8 +21,6 @@ from .access import (
     counted_entries,
     json_option,
     looking,
-    moment,
-    place,
     scope,
     scope_options,
     tenant_option,
@@ -108,10 +106,10 @@ def shown(entry: KnowledgeEntry) -> EntryShown:
         project=entry.project,
         confidence=entry.confidence,
         source=entry.source,
-        created=moment(entry.created_at),
-        updated=moment(entry.updated_at),
+        created=utc_time(entry.created_at),
+        updated=utc_time(entry.updated_at),
         revision=entry.revision,
-        forgotten=None if entry.forgotten_at is None else moment(entry.forgotten_at),
+        forgotten=None if entry.forgotten_at is None else utc_time(entry.forgotten_at),
     )
 
 
@@ -130,7 +128,7 @@ def rows(entries: Sequence[EntryShown], room: int | None) -> Iterator[str]:
         (
             each.id,
             each.category,
-            place(each.project),
+            project_label(each.project),
             f"{each.confidence:.2f}",
             tables.day(each.updated),
             "" if each.forgotten is None else tables.day(each.forgotten),
@@ -171,7 +169,7 @@ def _lines(listing: EntryListing, room: int | None, *, narrowed: bool, many: boo
         yield from tables.wrapped(f"No entry is of this kind.{_elsewhere(listing, many)}", room)
         return
     whose = "" if listing.tenant == LOCAL else f" for {listing.tenant}"
-    where = "" if many or listing.project is None else f" in {place(listing.project)} or in every project"
+    where = "" if many or listing.project is None else f" in {project_label(listing.project)} or in every project"
     yield from tables.wrapped(f"Nothing is remembered{whose}{where}.{_elsewhere(listing, many)}", room)
     if listing.tenant == LOCAL:
         yield from tables.wrapped("To remember something in this project, or with --everywhere in all of them:", room)

@@ -7,10 +7,11 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.tables import Column, printable
+from holdfast.memory import project_label
 from holdfast.tools import mend
 
 from ..store_options import limit_option, print_json
-from .access import NO_MODEL, category_options, json_option, place, scope, scope_options, searching, tenant_option
+from .access import NO_MODEL, category_options, json_option, scope, scope_options, searching, tenant_option
 from .list import EntryShown, shown
 
 _LEAST = 0.005
@@ -103,7 +104,7 @@ def _print(query: str, hits: tuple[SearchMatch, ...], room: int | None, words_on
             f"{each.score:.2f}",
             each.entry.id,
             each.entry.category,
-            place(each.entry.project),
+            project_label(each.entry.project),
             f"{each.entry.confidence:.2f}",
             each.entry.title,
         )

@@ -8,9 +8,10 @@ import click
 
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
+from holdfast.memory import project_label
 
 from ..store_options import print_json
-from .access import json_option, looking, nothing_stored, one, place, plain, tenant_option
+from .access import json_option, looking, nothing_stored, one, plain, tenant_option
 from .list import EntryShown, shown
 
 _LABEL = 13
@@ -47,7 +48,7 @@ def lines(entry: EntryShown, room: int | None) -> Iterator[str]:
     fields = {
         "id": entry.id,
         "category": entry.category,
-        "project": place(entry.project),
+        "project": project_label(entry.project),
         "confidence": f"{entry.confidence:.2f}",
         "source": entry.source,
         "created": tables.instant(entry.created),

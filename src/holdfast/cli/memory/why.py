@@ -11,12 +11,12 @@ from msgspec import Struct
 from holdfast.cli import tables
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import Column
+from holdfast.memory import Judge, Judgement, utc_time
 from holdfast.store import ShownEntry
 from holdfast.tools import mend
 
 from ..store_options import limit_option, print_json
-from .access import json_option, moment, nothing_stored, one, project_option, searching, tenant_option
-from .outlook import Judgement, judged
+from .access import json_option, nothing_stored, one, project_option, searching, tenant_option
 
 PLACES = {
     "stable": "stable block",
@@ -88,7 +88,7 @@ def command(id: str, query: str | None, limit: int, tenant: str | None, project:
             id=entry.id,
             title=entry.title,
             shown=tuple(_shown(each, gone) for each in times[:limit]),
-            now=judged(view, entry, None if query is None else mend(query)),
+            now=Judge(view.config.settings, view.knowledge).judge(entry, None if query is None else mend(query)),
         )
     if json_:
         print_json(why)
@@ -99,7 +99,7 @@ def command(id: str, query: str | None, limit: int, tenant: str | None, project:
 
 def _shown(each: ShownEntry, gone: Container[int]) -> PromptPlacement:
     return PromptPlacement(
-        at=moment(each.at),
+        at=utc_time(each.at),
         session=each.session,
         lane=each.lane,
         place=each.place,
