@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from holdfast.agent.contract import CostLine, Turn
-from holdfast.cli.chat.confirm import asked, lines_of, nobody
+from holdfast.cli.chat.loop import decide, lines_of, nobody
 from holdfast.cli.chat.turns import AgentThread, Conductor, Leave, handling, leaving
 from holdfast.records import Message, Text, ToolResult, ToolUse, usage
 from holdfast.tools import Cancel, Decision, Question, ToolAnswer
@@ -231,7 +231,7 @@ class TestAnswers:
                 raise EOFError
             return left.pop(0)
 
-        return asked(QUESTION, lambda lines: shown.extend(lines), read), shown
+        return decide(QUESTION, lambda lines: shown.extend(lines), read), shown
 
     @pytest.mark.parametrize(
         ("typed", "decision"),

@@ -51,7 +51,7 @@ def test_commands_complete_without_importing_them() -> None:
             run([])
         except SystemExit:
             pass
-        heavy = {"msgspec", "holdfast.config", "holdfast.cli.serve", "holdfast.cli.skills.command"} & set(sys.modules)
+        heavy = {"msgspec", "holdfast.config", "holdfast.cli.serve", "holdfast.cli.skills"} & set(sys.modules)
         assert not heavy, heavy
     """
     code = [sys.executable, "-c", textwrap.dedent(script)]

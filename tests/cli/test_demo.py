@@ -25,7 +25,7 @@ from click.testing import CliRunner
 
 from holdfast.cli import run
 from holdfast.cli.demo.command import command
-from holdfast.demo import client, session
+from holdfast.demo import runs, session
 from holdfast.demo.arms import ARMS
 from holdfast.errors import HoldfastError
 from holdfast.simulator import VirtualClock
@@ -230,6 +230,6 @@ def test_a_gateway_that_cannot_be_reached_is_one_sentence() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
-    sent = client.session(address, VirtualClock(0), "m", session.turns(2), results=[], headers={}, on_turn=lambda: None)
+    sent = runs.converse(address, VirtualClock(0), "m", session.turns(2), results=[], headers={}, on_turn=lambda: None)
     with pytest.raises(HoldfastError, match=f"cannot reach its own gateway at {address}"):
         asyncio.run(sent)

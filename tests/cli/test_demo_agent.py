@@ -12,11 +12,10 @@ import pytest
 from holdfast.agent.compaction.summary_request import INSTRUCTION
 from holdfast.cli.demo import table
 from holdfast.cli.demo.table import Saving
-from holdfast.demo import library, session, workspace
-from holdfast.demo.agent import SCOUTS, AgentRun, play
+from holdfast.demo import session, workspace
+from holdfast.demo.agent import SCOUTS, AgentRun, all_bodies, apart, play, write_skills
 from holdfast.demo.arms import ARMS, WHOLE, Arm
 from holdfast.demo.model import SKILLS, SUMMARIZE, asked, model, scout_task
-from holdfast.demo.provider import apart
 from holdfast.demo.runs import Run
 from holdfast.records import Message, Request, Text
 from holdfast.records.events.sessions import CompactionCompleted, DelegateCompleted
@@ -149,8 +148,8 @@ def test_a_function_that_sorts_the_wrong_way_fails_its_cases(tmp_path: Path) -> 
 
 
 def test_a_pasted_skill_is_what_would_be_loaded(tmp_path: Path) -> None:
-    library.write_skills(tmp_path)
-    pasted = library.all_bodies()
+    write_skills(tmp_path)
+    pasted = all_bodies()
     files = sorted((tmp_path / ".holdfast" / "skills").glob("*/SKILL.md"))
     assert len(files) == 12
     assert all(file.read_text().split("---\n", 2)[2].strip() in pasted for file in files)
@@ -184,7 +183,7 @@ def test_the_model_knows_the_agents_request_for_a_summary() -> None:
 def test_the_model_loads_a_skill_unless_it_is_there() -> None:
     reply, ask = model(TURNS), said(asked(0, TURNS[0]))
     assert called(reply(request(ask))) == ("skill_load", {"name": "measure-then-speed-up"})
-    assert called(reply(request(ask, system=library.all_bodies())))[0] == "read_file"
+    assert called(reply(request(ask, system=all_bodies())))[0] == "read_file"
 
 
 def test_the_model_of_a_scout_reads_its_part() -> None:

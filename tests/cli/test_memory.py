@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast import cli
-from holdfast.cli.memory.command import JOBS, command
+from holdfast.cli.memory import JOBS, command
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
 

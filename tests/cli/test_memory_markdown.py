@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.memory import texts
-from holdfast.cli.memory.command import command
+from holdfast.cli.memory import command, texts
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
 

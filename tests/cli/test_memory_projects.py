@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.memory.command import command
+from holdfast.cli.memory import command
 
 from .looking import piped
 from .test_memory import remember

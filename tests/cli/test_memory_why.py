@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent import open_agent
-from holdfast.cli.memory.command import command
+from holdfast.cli.memory import command
 from holdfast.cli.show import command as show
 from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator import Simulator

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.memory import add, edit, texts
-from holdfast.cli.memory.command import command
+from holdfast.cli.memory import command, edit, texts
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
 from holdfast.store.rows import KnowledgeEntry
@@ -129,7 +128,6 @@ class TestAdd:
 @pytest.fixture
 def editor(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Somebody at a terminal, whose editor is a piece of Python that changes `text`."""
-    monkeypatch.setattr(add, "can_edit", lambda: True)
     monkeypatch.setattr(edit, "can_edit", lambda: True)
     monkeypatch.setenv("TMPDIR", str(workspace / "tmp"))
     monkeypatch.setattr(texts.tempfile, "tempdir", None)

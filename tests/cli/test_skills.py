@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from holdfast.cli.skills import access
-from holdfast.cli.skills.command import JOBS, command
+from holdfast.cli.skills import JOBS, access, command
 from holdfast.facts.tokens import heuristic_tokens
 from holdfast.skills.index import render_index
 from tests.skills.writing import skill_text, write_file, write_skill

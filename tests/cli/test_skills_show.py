@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast import cli
-from holdfast.cli.skills import access
-from holdfast.cli.skills.command import command
+from holdfast.cli.skills import access, command
 from holdfast.cli.skills.show import MOST_FILES
 from tests.skills.writing import write_file, write_skill
 

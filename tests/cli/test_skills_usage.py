@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from holdfast.cli.skills.command import command
+from holdfast.cli.skills import command
 from holdfast.cli.skills.usage import COLUMNS, STORED
 from holdfast.store import open_store
 from tests.report.skilled import HOUR, NOON, Session, worked

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from holdfast.cli.skills import access
-from holdfast.cli.skills.command import command
+from holdfast.cli.skills import access, command
 from holdfast.skills.skill_file import validate_dir
 from tests.skills.writing import skill_text, write_file, write_skill
 

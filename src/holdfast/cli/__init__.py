@@ -67,10 +67,10 @@ COMMANDS = {
         "holdfast mcp --list",
     ),
     "skills": Door(
-        "holdfast.cli.skills.command", "List, check and write skills, and see which are used.", "holdfast skills list"
+        "holdfast.cli.skills", "List, check and write skills, and see which are used.", "holdfast skills list"
     ),
     "memory": Door(
-        "holdfast.cli.memory.command",
+        "holdfast.cli.memory",
         "List, search and change what is remembered, and see why.",
         "holdfast memory list",
     ),
@@ -86,7 +86,7 @@ COMMANDS = {
     ),
     "bill": Door("holdfast.cli.bill", "Add up what was paid.", "holdfast bill --by day"),
     "store": Door(
-        "holdfast.cli.store.command",
+        "holdfast.cli.store",
         "Check, copy, prune and shrink what is stored; forget a tenant.",
         "holdfast store check",
     ),

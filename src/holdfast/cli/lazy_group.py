@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(click.Group):
-    """`modules` are those of the commands by name; a command is the attribute `command` of its module."""
+    """`modules` are those of the commands by name: `module`, where the command is its attribute `command`, or
+    `module:attribute`."""
 
     def __init__(self, *args: Any, modules: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -26,7 +27,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.modules:
             return None
-        command = importlib.import_module(self.modules[cmd_name]).command
+        module, _, attribute = self.modules[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module), attribute or "command")
         assert isinstance(command, click.Command)
         return command
 

@@ -5,18 +5,23 @@ simulated provider, a clock of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
+from random import Random
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.agent import PERSONA, Equipment, Host, Session, Sessions, Task
+from holdfast.agent import PERSONA, Equipment, Host, OutgoingRequest, ProviderAnswer, Session, Sessions, Task
 from holdfast.config import Config, load
 from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
-from holdfast.memory import Knowledge
+from holdfast.memory import Knowledge, KnowledgeEntry
 from holdfast.records import Usage, usage
 from holdfast.records.events import (
     Bus,
@@ -29,15 +34,13 @@ from holdfast.records.events import (
     ToolOffloaded,
     Ulids,
 )
-from holdfast.simulator import Script, Simulator, VirtualClock
+from holdfast.simulator import Script, Simulated, Simulator, VirtualClock
 from holdfast.store import Store, open_store
 
-from . import library
 from . import workspace as demo_workspace
 from .arms import COMMON, Arm
-from .model import asked, model, scout_task
-from .provider import Provided
-from .session import PARTS, DemoTurn, pause
+from .model import SUMMARIZE, asked, model, scout_task
+from .session import MEMORY_EVERY, NOUNS, PARTS, SEED, VERBS, DemoTurn, pause
 
 START = 1_800_000_000.0
 SCOUTS = 4
@@ -80,7 +83,7 @@ def play(
     workspace, home = folder / "shop", folder / "home"
     workspace.mkdir(parents=True)
     demo_workspace.lay_out(workspace, turns)
-    library.write_skills(workspace)
+    write_skills(workspace)
     flags = {**COMMON, "agent.model": name, **arm.flags}
     config = load(workspace=None, home=home, environ={"HOME": str(folder)}, flags=flags)
     with open_store(config.settings.store.url) as store:
@@ -101,10 +104,10 @@ async def _play(
         workspace=workspace,
         home=config.home,
         host=Host(provider=provider, engine=engine, store=store, bus=bus, tenant=TENANT, clock=clock.now),
-        equipment=Equipment(persona=f"{PERSONA}\n\n{library.all_bodies()}" if arm.pasted else None),
+        equipment=Equipment(persona=f"{PERSONA}\n\n{all_bodies()}" if arm.pasted else None),
     )
     sessions.ids = Ulids(clock=lambda: int(clock.now() * 1000), entropy=bytes)  # ids stand in prompts
-    knowledge = Knowledge(store, TENANT, project=library.PROJECT, clock=clock.now)
+    knowledge = Knowledge(store, TENANT, project=PROJECT, clock=clock.now)
     try:
         pauses = await _converse(arm, sessions, knowledge, clock, turns, on_turn)
     finally:
@@ -125,14 +128,14 @@ async def _converse(
     on_turn: Callable[[], None],
 ) -> tuple[float, ...]:
     """All that is said; gives the pauses that were longer than five minutes."""
-    entries, pauses = library.remember(knowledge), list[float]()
+    entries, pauses = remember(knowledge), list[float]()
     session = await sessions.create()
     reports = "\n".join(f"- {report}" for report in await _scouts(arm, sessions, session))
     for number, turn in enumerate(turns):
         if (away := pause(number)) is not None:
             pauses.append(away)
         clock.advance(away or _READS)
-        library.change(knowledge, entries, number)
+        change(knowledge, entries, number)
         text = asked(number, turn)
         answer = await session.ask(text if number else f"Four scouts have read the shop:\n{reports}\n\n{text}")
         if answer.ended != "completed" or answer.text != turn.answer:
@@ -171,3 +174,134 @@ def _played(used: list[Usage], name: str, events: tuple[Event, ...], pauses: tup
         pauses=pauses,
         done=done,
     )
+
+
+_THINKS = 8.0
+"""Seconds that the model takes for an answer."""
+_SUMMARIZER = "You summarize conversations between a user and an agent."
+
+
+class Provided:
+    """`together` sub-agents begin in the same moment: none is answered before all have asked. With `cold_summary`, who
+    asks for a summary sends the conversation as a text, without the tools and the system text that it had. The request
+    that this takes the place of is sent too, so that the cache is as it would be, and not billed."""
+
+    def __init__(self, simulator: Simulator, clock: VirtualClock, *, together: int = 0, cold_summary: bool = False):
+        self._simulated, self._clock, self._cold = Simulated(simulator), clock, cold_summary
+        self._left, self._all_here = together, asyncio.Event()
+        self._unbilled: set[int] = set()
+
+    @asynccontextmanager
+    async def open(self, request: OutgoingRequest) -> AsyncIterator[ProviderAnswer]:
+        self._clock.advance(_THINKS)
+        cold = self._cold and SUMMARIZE.encode() in request.raw
+        if cold:
+            async with self._simulated.open(replace(request, raw=apart(request.raw))) as answer:
+                async for _ in answer:
+                    pass
+        async with self._simulated.open(request) as answer:
+            if cold:
+                self._unbilled.add(self._simulated.simulator.journal.count)
+            await self._gathered()
+            yield answer
+
+    def billed(self) -> list[Usage]:
+        """What every request used."""
+        records = self._simulated.simulator.journal.records()
+        return [each.usage for each in records if each.usage is not None and each.number not in self._unbilled]
+
+    async def _gathered(self) -> None:
+        if not self._left:
+            return
+        self._left -= 1
+        if not self._left:
+            self._all_here.set()
+        await self._all_here.wait()
+
+
+def apart(raw: bytes) -> bytes:
+    """The same question about the same conversation, as a request that has nothing in common with it."""
+    body = json.loads(raw)
+    *told, instruction = body["messages"]
+    text = "\n\n".join(f"{message['role']}: {_text(message['content'])}" for message in told)
+    body["messages"] = [{"role": "user", "content": f"{text}\n\n{_text(instruction['content'])}"}]
+    body["system"] = _SUMMARIZER
+    for name in ("tools", "tool_choice", "cache_control"):
+        body.pop(name, None)
+    return json.dumps(body).encode()
+
+
+def _text(content: Any) -> str:
+    """What blocks say, in words; of a call its tool and input."""
+    if isinstance(content, str):
+        return content
+    parts = []
+    for block in content:
+        if block["type"] == "tool_use":
+            parts.append(f"{block['name']} {json.dumps(block['input'])}")
+        else:
+            parts.append(_text(block["content"]) if block["type"] == "tool_result" else block.get("text", ""))
+    return "\n".join(parts)
+
+
+PROJECT = "shop"
+_USES = {
+    "fix-a-failing-test": "a test fails and nobody knows why",
+    "measure-then-speed-up": "something is slow",
+    "rename-with-an-alias": "a name that others use is to change",
+    "add-a-switch": "a command gets a new option",
+    "write-a-migration": "stored data has to take another form",
+    "review-a-change": "somebody else's change is to be read",
+    "release": "a version is to be published",
+    "write-a-changelog": "users have to hear of what changed",
+    "add-a-table": "a report needs one more table",
+    "import-a-file": "a customer sends data in a file",
+    "answer-a-complaint": "a customer is unhappy with an amount",
+    "close-a-month": "the books of a month are to be closed",
+}
+_STEPS = 24
+_KNOWN = 5
+
+
+def write_skills(folder: Path) -> None:
+    """One file for each, below the workspace's own directory of skills."""
+    for name, use in _USES.items():
+        place = folder / ".holdfast" / "skills" / name
+        place.mkdir(parents=True)
+        head = f"---\nname: {name}\ndescription: Use when {use}.\nmetadata:\n  version: '1'\n---\n"
+        (place / "SKILL.md").write_text(f"{head}\n{_body(name, use)}\n")
+
+
+def all_bodies() -> str:
+    """Every skill in full, under the heading that a loaded one has."""
+    return "\n\n".join(f"# Skill: {name} (source: workspace)\n\n{_body(name, use)}" for name, use in _USES.items())
+
+
+def _body(name: str, use: str) -> str:
+    rng = Random(f"{SEED} skill {name}")
+    steps = [
+        f"{number}. {rng.choice(VERBS).capitalize()} each {rng.choice(NOUNS)} of {rng.choice(PARTS)} before the "
+        f"{rng.choice(NOUNS)} is looked at, and write down what differs from the {rng.choice(NOUNS)} before it."
+        for number in range(1, _STEPS + 1)
+    ]
+    return "\n".join((f"What to do when {use}:", "", *steps))
+
+
+def remember(knowledge: Knowledge) -> list[KnowledgeEntry]:
+    """What is known when the session begins."""
+    knowledge.add("Answers are brief", "One sentence where one is enough.", category="preference", id="k0000000")
+    return [
+        knowledge.add(f"How {part} is run", _content(part, 0), category="gotcha", id=f"k000000{number}")
+        for number, part in enumerate(PARTS[:_KNOWN], 1)
+    ]
+
+
+def change(knowledge: Knowledge, entries: list[KnowledgeEntry], turn: int) -> None:
+    """Somebody else changes an entry before every so many turns, another one each time."""
+    if turn and turn % MEMORY_EVERY == 0:
+        place = turn // MEMORY_EVERY % len(entries)
+        knowledge.edit(entries[place].id, content=_content(PARTS[place], turn))
+
+
+def _content(part: str, step: int) -> str:
+    return f"The nightly job of {part} stops at step {step}; its log is kept for a week. Ask before it is run by hand."

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -20,8 +24,9 @@ from holdfast.report import BreakReport, Sums
 from holdfast.simulator import Script, Simulator, VirtualClock
 from holdfast.simulator import running as provider_running
 from holdfast.store import open_existing
+from holdfast.upstream import HttpClient, UpstreamError, parse_address
 
-from . import client, session
+from . import session
 from . import workspace as demo_workspace
 
 START = 1_800_000_000.0
@@ -59,7 +64,7 @@ class CarelessClient:
             config = self._config(provider, flags)
             with gateway_running(config, gateway=Gateway(config, clock=clock.now)) as address:
                 asyncio.run(
-                    client.session(
+                    converse(
                         address,
                         clock,
                         self._model,
@@ -114,3 +119,78 @@ def _looked_at(config: Config) -> Run:
                     if repair.applied:
                         repairs[repair.name] = repairs.get(repair.name, 0) + 1
         return Run(report.bill(store).total, listing.breaks, repairs)
+
+
+_TIMEOUT_S = 60.0
+_LARGEST = 10_000_000  # bytes of an answer
+
+
+async def converse(
+    address: str,
+    clock: VirtualClock,
+    model: str,
+    turns: Sequence[session.DemoTurn],
+    *,
+    results: Sequence[str],
+    headers: dict[str, str],
+    on_turn: Callable[[], None],
+) -> None:
+    """Send one session, whose tools return `results`; time is the clock's, which passes in no time."""
+    messages: list[dict[str, Any]] = []
+    rng, calls = Random(session.SEED), 0
+    sent = {"x-api-key": "demo", "anthropic-version": "2023-06-01", "content-type": "application/json"}
+    sent |= {"user-agent": "python", **headers}
+    raw_headers = [(name.encode(), value.encode()) for name, value in sent.items()]
+    http = HttpClient(connect_s=_TIMEOUT_S, idle_s=_TIMEOUT_S, use_proxies=False)
+
+    async def ask(body: dict[str, Any]) -> list[dict[str, Any]]:
+        to, raw = parse_address("gateway", address), json.dumps(body).encode()
+        try:
+            response = await http.send(to, "POST", to.path("/v1/messages"), raw_headers, raw)
+            answer = json.loads(await response.read(_LARGEST))
+        except UpstreamError as error:
+            raise HoldfastError(
+                f"the demo cannot reach its own gateway at {address} ({error.reason or error}); check the loopback "
+                "network."
+            ) from error
+        if response.status != 200:
+            raise HoldfastError(f"the demo's request was answered with {response.status}: {answer}; please report it.")
+        return list(answer["content"])
+
+    try:
+        for number, turn in enumerate(turns):
+            clock.advance(session.pause(number) or 30 + rng.random() * 90)
+            messages.append({"role": "user", "content": turn.ask})
+            while True:
+                content = await ask(_body(model, messages, clock, number, rng))
+                messages.append({"role": "assistant", "content": content})
+                clock.advance(5 + rng.random() * 10)
+                wanted = [block for block in content if block["type"] == "tool_use"]
+                if not wanted:
+                    break
+                messages.append({"role": "user", "content": [_answered(wanted[0], results[calls])]})
+                calls += 1
+            on_turn()
+    finally:
+        await http.close()
+
+
+def _body(model: str, messages: list[dict[str, Any]], clock: VirtualClock, turn: int, rng: Random) -> dict[str, Any]:
+    now = datetime.fromtimestamp(clock.now(), UTC).strftime("%Y-%m-%d %H:%M:%S")
+    every = session.MEMORY_EVERY
+    facts = "\n".join(f"- DemoTurn {n}: the user prefers small commits." for n in range(every, turn + 1, every))
+    system = f"Current time: {now}\n\n{session.instructions()}\n\n# Memory\n{facts or '- nothing yet'}"
+    tools = session.tools()
+    rng.shuffle(tools)
+    return {
+        "model": model,
+        "max_tokens": 4096,
+        "cache_control": {"type": "ephemeral"},
+        "system": system,
+        "tools": tools,
+        "messages": messages,
+    }
+
+
+def _answered(block: dict[str, Any], result: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": block["id"], "content": result}

@@ -20,10 +20,10 @@ from holdfast.config import Config
 from holdfast.errors import HoldfastError
 
 from .. import completions, tables
-from . import commands, confirm, views
+from . import commands, views
 from .conversation import Chat
 from .keyboard import Keyboard, LineKeyboard
-from .loop import answer, expected_calls, said, talk
+from .loop import answer, decide, expected_calls, nobody, said, talk
 from .screen import PlainScreen, Screen
 from .setup import ChatOptions, configured, opened
 from .turns import AgentThread, Ask, Conductor, Leave, handling, leaving
@@ -234,8 +234,8 @@ def _keyboard(screen: Screen, home: Path) -> Iterator[Keyboard]:
 def _asker(screen: Screen, keyboard: Keyboard) -> Ask:
     """Who is asked whether a tool may run: the one at the terminal, or nobody."""
     if _somebody_types():
-        return lambda question: confirm.asked(question, screen.aside, keyboard.answer)
-    return confirm.nobody(screen.warn)
+        return lambda question: decide(question, screen.aside, keyboard.answer)
+    return nobody(screen.warn)
 
 
 def _somebody_types() -> bool:

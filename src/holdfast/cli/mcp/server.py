@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.tools import cut
 from holdfast.version import __version__
 
-from . import shutdown
+from . import stdio
 from .explain import MOST_CHARS, Explain, explain
 from .stdio import Wire
 from .tools import CallTool, DiscoverTools, OtherServers, content
@@ -141,7 +141,7 @@ def _answer(text: str, *, wrong: bool = False) -> types.CallToolResult:
 
 def serve(elsewhere: OtherServers, *, read_only: bool) -> int:
     """Serve until standard input ends; the exit code. Signals are raised after the servers are stopped."""
-    shutdown.run(lambda: _serve(elsewhere, read_only))
+    stdio.run(lambda: _serve(elsewhere, read_only))
     return 0
 
 

@@ -18,7 +18,7 @@ from holdfast.tools.mcp import Hub, McpServer, McpServerStatus, approve, approve
 
 from .. import tables
 from ..store_options import as_json
-from . import shutdown
+from . import stdio
 from .tools import configured
 
 _COLUMNS = (
@@ -58,7 +58,7 @@ def listing(json_: bool) -> int:
     if usable:
         longest = max(named[name].start_timeout_s or config.settings.mcp.start_timeout_s for name in usable)
         _say(f"connecting to {counted(len(usable), 'server')}, for {longest:g} seconds at most")
-    listing_ = ServerListing(tuple(shutdown.run(lambda: _ask(config, named))))
+    listing_ = ServerListing(tuple(stdio.run(lambda: _ask(config, named))))
     if json_:
         click.echo(as_json(listing_))
         return 0

@@ -8,11 +8,14 @@ stays clean.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from holdfast.errors import HoldfastError
 from holdfast.tools import mend
@@ -103,3 +106,36 @@ def _diverted() -> int:
         os.dup2(nowhere, 1)
         os.close(nowhere)
     return out
+
+
+T = TypeVar("T")
+
+
+def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """`asyncio.run`; a signal cancels the work, and is raised when that has come to its end."""
+    ended: list[int] = []
+    try:
+        return asyncio.run(_told(work, ended))
+    except asyncio.CancelledError:
+        if not ended:
+            raise
+    if ended[0] == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + ended[0])
+
+
+async def _told(work: Callable[[], Coroutine[Any, Any, T]], ended: list[int]) -> T:
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+
+    def end(number: int) -> None:
+        if not ended:
+            ended.append(number)
+            task.cancel()
+
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as nohup does
+            with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or a thread
+                loop.add_signal_handler(number, end, number)
+    return await work()

@@ -1,4 +1,4 @@
-"""`holdfast memory import`: a Markdown file of entries, taken over whole or not at all."""
+"""`holdfast memory export`: entries as Markdown, to be read, edited, kept and imported."""
 
 from __future__ import annotations
 
@@ -13,22 +13,78 @@ from msgspec import Struct
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
 from holdfast.config import load_config
-from holdfast.memory import Imported, KnowledgeEntry, Planned, import_, parsed, planned, project_label, utc_time
+from holdfast.memory import (
+    Imported,
+    KnowledgeEntry,
+    Planned,
+    exported,
+    import_,
+    parsed,
+    planned,
+    project_label,
+    utc_time,
+)
 from holdfast.store import open_store
 
 from ..store_options import print_json
 from .access import (
     MemoryView,
+    category_options,
     changing,
     counted_entries,
     json_option,
     looking,
     memories,
     project_option,
+    scope,
+    scope_options,
     tenant_option,
 )
 from .history import differences
-from .texts import read
+from .texts import STANDARD, read, write
+
+
+@click.command()
+@click.argument("file", default=STANDARD)
+@tenant_option
+@scope_options
+@category_options
+def export(
+    file: str,
+    tenant: str | None,
+    project: str | None,
+    everywhere: bool,
+    all_projects: bool,
+    categories: tuple[str, ...],
+    excluded: tuple[str, ...],
+) -> None:
+    """Write entries as Markdown.
+
+    They go to FILE, or to standard output. A FILE that is there is replaced. `holdfast memory import` reads it again:
+    unchanged it changes nothing, edited it changes the entries, also on another machine. Forgotten entries are left
+    out.
+
+    \b
+    Examples:
+      holdfast memory export
+      holdfast memory export notes.md --all-projects
+      holdfast memory export --category decision > decisions.md
+    """
+    projects = scope(project, everywhere, all_projects)
+    with looking(tenant, project) as view:
+        entries = (
+            []
+            if view is None
+            else view.knowledge.entries(
+                projects=view.seen(projects), categories=categories, exclude_categories=excluded
+            )
+        )
+    write(exported(entries), file)
+    if file != STANDARD:
+        elsewhere = not Path(file).is_file()  # it may be standard output by another name
+        click.echo(f"Wrote {counted_entries(len(entries))} to {printable(file)}.", err=elsewhere)
+    elif not entries:
+        click.echo("holdfast: no entry is of this kind here; --all-projects exports those of all projects", err=True)
 
 
 class ImportShown(Struct, frozen=True, kw_only=True):
@@ -51,7 +107,7 @@ class ImportShown(Struct, frozen=True, kw_only=True):
 @tenant_option
 @project_option
 @json_option
-def command(
+def import_entries(
     file: str, dry_run: bool, force: bool, source: str, tenant: str | None, project: str | None, json_: bool
 ) -> None:
     """Take over the entries of a Markdown file.
