@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
-from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -29,17 +27,6 @@ from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.provider import workspace
 
 from .driving import Bench, calls, settings
-
-
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that waits."""
-
-    @functools.wraps(test)
-    def run(*given: Any, **named: Any) -> None:
-        asyncio.run(test(*given, **named))
-
-    return run
-
 
 MODEL = "gemini:gemini-2.5-pro"
 KEY = {"x-goog-api-key": "simulated"}
@@ -117,7 +104,6 @@ def whole(found: Bench, raw: bytes) -> dict[str, Any]:
 
 
 class TestLifecycle:
-    @in_a_loop
     async def test_created_beside_a_request_named_by_the_next_deleted_at_the_end(self, tmp_path: Path) -> None:
         async with bench(tmp_path) as found:
             session = await found.sessions.create()
@@ -133,7 +119,6 @@ class TestLifecycle:
             assert made(found, "DELETE") == made(found)
             assert not found.breaks()
 
-    @in_a_loop
     async def test_deleted_when_the_session_is_closed_and_made_again_when_it_goes_on(self, tmp_path: Path) -> None:
         async with bench(tmp_path) as found:
             session = await found.sessions.create()
@@ -145,7 +130,6 @@ class TestLifecycle:
             assert len(made(found)) == 2
             assert named(found)[-1] == made(found)[1]
 
-    @in_a_loop
     async def test_deleted_when_the_agent_closes(self, tmp_path: Path) -> None:
         found = bench(tmp_path)
         session = await found.sessions.create()
@@ -154,7 +138,6 @@ class TestLifecycle:
         await found.close()
         assert live(found) == []
 
-    @in_a_loop
     async def test_one_of_a_process_that_was_killed_is_named_again(self, tmp_path: Path) -> None:
         async with bench(tmp_path) as found:
             session = await found.sessions.create()
@@ -167,7 +150,6 @@ class TestLifecycle:
             await session.close()
             assert live(found) == []
 
-    @in_a_loop
     async def test_refreshed_at_half_life_by_the_request_that_uses_it(self, tmp_path: Path) -> None:
         async with bench(tmp_path) as found:
             session = await found.sessions.create()
@@ -181,7 +163,6 @@ class TestLifecycle:
             assert len(made(found)) == 1
             assert set(named(found)[-18:]) == set(made(found))
 
-    @in_a_loop
     async def test_refreshed_while_a_session_is_open_and_nothing_is_asked(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -201,7 +182,6 @@ class TestLifecycle:
             assert live(found) == []  # and does, where nobody comes back
             assert session.id in found.sessions._open
 
-    @in_a_loop
     async def test_a_process_for_each_message_pays_for_one_that_it_never_names_once_a_day(self, tmp_path: Path) -> None:
         async with bench(tmp_path) as found:
             session = await found.sessions.create()
@@ -212,7 +192,6 @@ class TestLifecycle:
             assert len(made(found)) == 1
             assert set(named(found)) == {None}
 
-    @in_a_loop
     async def test_at_most_max_active(self, tmp_path: Path) -> None:
         async with bench(tmp_path, config(gemini={"max_active": 2, "refresh_at": 0.2})) as found:
             for number in range(3):
@@ -223,7 +202,6 @@ class TestLifecycle:
                 found.clock.advance(900)
             assert len(made(found, "DELETE")) == 1
 
-    @in_a_loop
     async def test_off_by_default(self, tmp_path: Path) -> None:
         async with bench(tmp_path, settings(model=MODEL)) as found:
             session = await found.sessions.create()
@@ -232,7 +210,6 @@ class TestLifecycle:
         assert found.sent_beside == []
         assert set(named(found)) == {None}
 
-    @in_a_loop
     async def test_sub_agents_have_their_own(self, tmp_path: Path) -> None:
         async with bench(tmp_path, reply=diligent) as found:
             (found.workspace / "a.txt").write_text("a\n")
@@ -248,7 +225,6 @@ class TestLifecycle:
 class TestSameWords:
     """What an object holds and what is sent beside it are the request, whatever happens to the conversation."""
 
-    @in_a_loop
     async def test_tools_masking_and_compaction(self, tmp_path: Path) -> None:
         chosen = config(
             mask=Mask(keep_window=1, trigger_chars=2_000, release_chars=1_000), compaction={"anchor_turns": 0}
@@ -273,7 +249,6 @@ class TestSameWords:
             assert found.events("tool.masked")
         assert live(found) == []
 
-    @in_a_loop
     async def test_another_system_text_has_another_object(self, tmp_path: Path) -> None:
         async with bench(tmp_path) as found:
             for text in ("You keep books. " * 3_000, "You sell books. " * 3_000):
@@ -284,7 +259,6 @@ class TestSameWords:
 
 
 class TestFailures:
-    @in_a_loop
     async def test_a_forgotten_object_is_not_noticed(self, tmp_path: Path) -> None:
         async with bench(tmp_path) as found:
             session = await found.sessions.create()
@@ -297,7 +271,6 @@ class TestFailures:
             await talk(found, session, 2, first=6)
             assert made(found)[0] not in named(found)[6:]
 
-    @in_a_loop
     async def test_it_is_sent_again_only_once(self, tmp_path: Path) -> None:
         async with bench(tmp_path, config(agent={"retries": 0})) as found:
             session = await found.sessions.create()
@@ -318,7 +291,6 @@ class TestFailures:
             assert message in turn.problem
 
     @pytest.mark.parametrize("outcome", [400, 429, 500, Unreachable("away"), RuntimeError("broken")], ids=str)
-    @in_a_loop
     async def test_what_cannot_be_made_disturbs_nobody(
         self, tmp_path: Path, outcome: int | Exception, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -337,7 +309,6 @@ class TestFailures:
             assert set(named(found)) == {None}
             assert tried == ["POST"]  # not tried again yet
 
-    @in_a_loop
     async def test_a_refused_request_asks_for_nothing_and_the_next_one_does(self, tmp_path: Path) -> None:
         async with bench(tmp_path, config(agent={"retries": 1})) as found:
             session = await found.sessions.create()
@@ -347,7 +318,6 @@ class TestFailures:
             assert len(made(found)) == 1
             assert named(found)[-1] == made(found)[0]
 
-    @in_a_loop
     async def test_a_provider_that_takes_no_such_calls_is_told_of_once(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -366,7 +336,6 @@ class TestFailures:
                 "cache.gemini.enabled has no effect: Plain has no method `send` for calls beside the requests."
             ) == 1
 
-    @in_a_loop
     async def test_a_session_that_is_closed_while_one_is_made_leaves_none(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -392,7 +361,6 @@ class TestFailures:
 
 class TestOtherClocks:
     @pytest.mark.parametrize("apart_s", [-7_200, 7_200])
-    @in_a_loop
     async def test_an_object_lives_as_long_as_was_asked_whatever_the_clock_here_says(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart_s: int
     ) -> None:
@@ -416,7 +384,6 @@ class TestOtherClocks:
 
 
 class TestUnusable:
-    @in_a_loop
     async def test_one_that_can_be_made_and_not_used_is_paid_for_once(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -445,7 +412,6 @@ class TestUnusable:
             {"tokens": 2**70},
         ],
     )
-    @in_a_loop
     async def test_an_answer_that_describes_none_is_none(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | dict[str, Any]
     ) -> None:
@@ -465,7 +431,6 @@ class TestUnusable:
 
 
 class TestCosts:
-    @in_a_loop
     async def test_one_sum_and_less_than_without(self, tmp_path: Path) -> None:
         """What is billed and shown holds creation and storage, and is less than without objects."""
         paid: dict[bool, Decimal] = {}

@@ -68,24 +68,21 @@ async def talk(simulator: Watched, session: Session, turns: int, pause: float = 
         simulator.clock.advance(pause)
 
 
-def test_created_named_refreshed_and_deleted(tmp_path: Path, served: tuple[Watched, dict[str, object]]) -> None:
+async def test_created_named_refreshed_and_deleted(tmp_path: Path, served: tuple[Watched, dict[str, object]]) -> None:
     simulator, flags = served
 
-    async def main() -> None:
-        async with open_agent(
-            tmp_path, home=tmp_path / "home", flags=flags, persona=PERSONA, clock=simulator.clock.now
-        ) as sessions:
-            session = await sessions.create()
-            await talk(simulator, session, 6)
-            (name,) = simulator.live()
-            assert simulator.named()[-1] == name
-            await talk(simulator, session, 10, pause=240.0)
-            assert simulator.beside("PATCH") == [f"/v1beta/{name}"]
-            assert simulator.live() == [name]
-        assert simulator.live() == []  # the agent is closed
-        assert simulator.beside("DELETE") == [f"/v1beta/{name}"]
-
-    asyncio.run(main())
+    async with open_agent(
+        tmp_path, home=tmp_path / "home", flags=flags, persona=PERSONA, clock=simulator.clock.now
+    ) as sessions:
+        session = await sessions.create()
+        await talk(simulator, session, 6)
+        (name,) = simulator.live()
+        assert simulator.named()[-1] == name
+        await talk(simulator, session, 10, pause=240.0)
+        assert simulator.beside("PATCH") == [f"/v1beta/{name}"]
+        assert simulator.live() == [name]
+    assert simulator.live() == []  # the agent is closed
+    assert simulator.beside("DELETE") == [f"/v1beta/{name}"]
     used = [record.usage for record in simulator.journal.records() if record.usage is not None]
     assert used[-1].read > 4_096
     for call in simulator.calls:  # the key goes in a header, and nowhere else
@@ -93,20 +90,17 @@ def test_created_named_refreshed_and_deleted(tmp_path: Path, served: tuple[Watch
         assert KEY not in call.path + json.dumps(dict(call.query)) + call.body.decode()
 
 
-def test_a_forgotten_one_is_not_noticed(tmp_path: Path, served: tuple[Watched, dict[str, object]]) -> None:
+async def test_a_forgotten_one_is_not_noticed(tmp_path: Path, served: tuple[Watched, dict[str, object]]) -> None:
     simulator, flags = served
 
-    async def main() -> None:
-        async with open_agent(
-            tmp_path, home=tmp_path / "home", flags=flags, persona=PERSONA, clock=simulator.clock.now
-        ) as sessions:
-            session = await sessions.create()
-            await talk(simulator, session, 6)
-            (name,) = simulator.live()
-            simulator.answer(HttpRequest("DELETE", f"/v1beta/{name}", {"x-goog-api-key": KEY}))
-            await talk(simulator, session, 1)
-            assert simulator.named()[-2:] == [name, None]
-
-    asyncio.run(main())
+    async with open_agent(
+        tmp_path, home=tmp_path / "home", flags=flags, persona=PERSONA, clock=simulator.clock.now
+    ) as sessions:
+        session = await sessions.create()
+        await talk(simulator, session, 6)
+        (name,) = simulator.live()
+        simulator.answer(HttpRequest("DELETE", f"/v1beta/{name}", {"x-goog-api-key": KEY}))
+        await talk(simulator, session, 1)
+        assert simulator.named()[-2:] == [name, None]
     statuses = [record.status for record in simulator.journal.records() if "enerateContent" in record.path]
     assert statuses[-2:] == [403, 200]

@@ -49,55 +49,49 @@ class _Interrupted:
         return chunk
 
 
-def test_what_had_come_of_a_summary_is_no_answer_when_the_turn_is_stopped(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=small(), reply=summarizer()) as bench:
-            session = await bench.sessions.create()
-            await talk(session, bench, 8)
-            before, cancel = session.state.window.entries, Cancel()
-            whole, session.provider = session.provider, Interrupting(session.provider, cancel)
-            turn = await session.ask("and now?", cancel=cancel)
-            assert (turn.ended, turn.text) == ("cancelled", "")
-            assert len(asked(bench)) == 1
-            assert session.state.window.entries == before
-            session.provider = whole
-            await session.ask("go on")
-            assert isinstance(session.state.window.entries[-1], AssistantTurn)
-            assert texts(session.messages()[-2]) == ["and now?", "go on"], "nothing that was said is lost"
-            roles = [message.role for message in session.messages()]
-            assert "assistant assistant" not in " ".join(roles)
-            assert len(told(bench, session, "compaction.failed")) == 1
-            sound(session)
-            assert not bench.breaks()
-
-    asyncio.run(main())
+async def test_what_had_come_of_a_summary_is_no_answer_when_the_turn_is_stopped(tmp_path: Path) -> None:
+    async with Bench(tmp_path, config=small(), reply=summarizer()) as bench:
+        session = await bench.sessions.create()
+        await talk(session, bench, 8)
+        before, cancel = session.state.window.entries, Cancel()
+        whole, session.provider = session.provider, Interrupting(session.provider, cancel)
+        turn = await session.ask("and now?", cancel=cancel)
+        assert (turn.ended, turn.text) == ("cancelled", "")
+        assert len(asked(bench)) == 1
+        assert session.state.window.entries == before
+        session.provider = whole
+        await session.ask("go on")
+        assert isinstance(session.state.window.entries[-1], AssistantTurn)
+        assert texts(session.messages()[-2]) == ["and now?", "go on"], "nothing that was said is lost"
+        roles = [message.role for message in session.messages()]
+        assert "assistant assistant" not in " ".join(roles)
+        assert len(told(bench, session, "compaction.failed")) == 1
+        sound(session)
+        assert not bench.breaks()
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
-def test_nothing_is_masked_in_it_that_was_not_before(tmp_path: Path, dialect: str) -> None:
+async def test_nothing_is_masked_in_it_that_was_not_before(tmp_path: Path, dialect: str) -> None:
     """In a cold lane masking costs nothing, and a summary of placeholders is worth nothing."""
 
-    async def main() -> None:
-        config = small(
-            model=MODELS[dialect],
-            compaction={"limit_tokens": 60_000, "keep_recent_tokens": 500},
-            mask=Mask(keep_window=1, trigger_chars=30_000, release_chars=9_000),
-        )
-        async with Bench(tmp_path, config=config, reply=summarizer(), tools=(LONG,)) as bench:
-            session = await bench.sessions.create()
-            for number in range(4):
-                await session.ask(calls(("long", {"n": number})))
-                bench.clock.advance(10)
-            bench.events()
-            bench.clock.advance(200_000)
-            await session.compact()
-            (place,) = asked(bench)
-            before, request = bench.bodies()[place - 1 : place + 1]
-            earlier, raw = (raw for _, _, raw in bench.sent[place - 1 : place + 1])
-            assert raw.count(PLACEHOLDER.encode()) == earlier.count(PLACEHOLDER.encode())
-            assert extends(before.messages, request.messages)
-            assert (request.system_prompt, request.tools) == (before.system_prompt, before.tools)
-            assert bench.sent_by[place][1] is None
-            assert not bench.events("tool.masked")
-
-    asyncio.run(main())
+    config = small(
+        model=MODELS[dialect],
+        compaction={"limit_tokens": 60_000, "keep_recent_tokens": 500},
+        mask=Mask(keep_window=1, trigger_chars=30_000, release_chars=9_000),
+    )
+    async with Bench(tmp_path, config=config, reply=summarizer(), tools=(LONG,)) as bench:
+        session = await bench.sessions.create()
+        for number in range(4):
+            await session.ask(calls(("long", {"n": number})))
+            bench.clock.advance(10)
+        bench.events()
+        bench.clock.advance(200_000)
+        await session.compact()
+        (place,) = asked(bench)
+        before, request = bench.bodies()[place - 1 : place + 1]
+        earlier, raw = (raw for _, _, raw in bench.sent[place - 1 : place + 1])
+        assert raw.count(PLACEHOLDER.encode()) == earlier.count(PLACEHOLDER.encode())
+        assert extends(before.messages, request.messages)
+        assert (request.system_prompt, request.tools) == (before.system_prompt, before.tools)
+        assert bench.sent_by[place][1] is None
+        assert not bench.events("tool.masked")

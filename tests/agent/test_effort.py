@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
@@ -72,29 +71,23 @@ def config(model: str, effort: str | None = None, **agent: Any) -> Settings:
 
 
 @pytest.mark.parametrize("model", SAID)
-def test_every_request_says_it_as_its_provider_is_told(tmp_path: Path, model: str) -> None:
+async def test_every_request_says_it_as_its_provider_is_told(tmp_path: Path, model: str) -> None:
     effort, members = SAID[model]
 
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(model, effort)) as bench:
-            session = await bench.sessions.create()
-            await session.ask(calls(("list_dir", {})))
-            await session.ask("thanks")
-            assert [said(body_of(bench, number)) for number in range(3)] == [members] * 3
-            sound(session)
-            assert not bench.breaks()
-
-    asyncio.run(main())
+    async with Bench(tmp_path, config=config(model, effort)) as bench:
+        session = await bench.sessions.create()
+        await session.ask(calls(("list_dir", {})))
+        await session.ask("thanks")
+        assert [said(body_of(bench, number)) for number in range(3)] == [members] * 3
+        sound(session)
+        assert not bench.breaks()
 
 
 @pytest.mark.parametrize("model", SAID)
-def test_unset_nothing_is_said(tmp_path: Path, model: str) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(model)) as bench:
-            await (await bench.sessions.create()).ask("hello")
-            assert said(body_of(bench)) == {}
-
-    asyncio.run(main())
+async def test_unset_nothing_is_said(tmp_path: Path, model: str) -> None:
+    async with Bench(tmp_path, config=config(model)) as bench:
+        await (await bench.sessions.create()).ask("hello")
+        assert said(body_of(bench)) == {}
 
 
 def test_a_budget_leaves_room_for_an_answer() -> None:
@@ -104,7 +97,7 @@ def test_a_budget_leaves_room_for_an_answer() -> None:
         assert json.loads(config) == {"thinkingConfig": {"thinkingBudget": budget}}
 
 
-def test_through_open_agent_from_the_file_and_for_a_sub_agent(tmp_path: Path) -> None:
+async def test_through_open_agent_from_the_file_and_for_a_sub_agent(tmp_path: Path) -> None:
     """A sub-agent has its parent's effort, so that both read the same entries, unless its own settings say another."""
     work = tmp_path / "work"
     work.mkdir()
@@ -117,56 +110,50 @@ def test_through_open_agent_from_the_file_and_for_a_sub_agent(tmp_path: Path) ->
 
     provider = Recording(simulator)
 
-    async def main() -> None:
-        async with open_agent(work, home=tmp_path / "home", provider=provider, clock=clock.now) as sessions:
-            session = await sessions.create()
-            await session.ask("hello")
-            session.set_effort("low")
-            await session.delegate([Task(task="Look around.", role="helper")])
-            await session.delegate([Task(task="Think hard.", role="thinker")])
-
-    asyncio.run(main())
+    async with open_agent(work, home=tmp_path / "home", provider=provider, clock=clock.now) as sessions:
+        session = await sessions.create()
+        await session.ask("hello")
+        session.set_effort("low")
+        await session.delegate([Task(task="Look around.", role="helper")])
+        await session.delegate([Task(task="Think hard.", role="thinker")])
     assert [said(body)["output_config"]["effort"] for body in provider.bodies] == ["medium", "low", "max"]
 
 
 @pytest.mark.parametrize("model", [OPUS, GPT, OLD_GPT])
-def test_a_change_is_a_reset_with_its_reason_and_its_price(tmp_path: Path, model: str) -> None:
+async def test_a_change_is_a_reset_with_its_reason_and_its_price(tmp_path: Path, model: str) -> None:
     """What was foreseen is what the provider billed, and nothing else breaks."""
 
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(model, "low")) as bench:
-            session = await bench.sessions.create()
-            planned: list[PreparedCall] = []
-            session.on_planned = planned.append
-            for number in range(4):
-                await session.ask(f"{WORDS} {number}")
-                bench.clock.advance(20)
-            before = bench.used()[-1]
-            assert before.read > 0
-            price = price_of_change(session)
-            assert price.tokens > 3_000
-            assert price.cost is not None
-            assert price.read_cost is not None
-            assert price.cost > price.read_cost
-            turn_before = session.totals().calls
-            session.set_effort("high")
-            turn = await session.ask("Think again.")
-            assert turn.line.resets == ("effort_changed",)
-            assert session.totals().calls == turn_before + 1
-            covered = before.read + before.written  # a provider that writes for nothing says nothing of it
-            lost = covered - bench.used()[-1].read
-            assert abs(lost - price.tokens) <= 0.05 * lost, (lost, price.tokens)
-            turn = await session.ask("And once more.")
-            assert turn.line.resets == ()
-            assert turn.line.usage.read > 0
-            assert not bench.breaks()
-            sent = [each.payload for each in bench.log(session.id) if isinstance(each.payload, WindowSent)]
-            assert [each.reset for each in sent][-2:] == ["effort_changed", None]
-            (event,) = [each.payload for each in bench.log(session.id) if isinstance(each.payload, EffortSet)]
-            assert (event.effort, event.before, event.cold_tokens) == ("high", "low", price.tokens)
-            assert [each.core.outcome.read for each in planned] == [used.read for used in bench.used()]
-
-    asyncio.run(main())
+    async with Bench(tmp_path, config=config(model, "low")) as bench:
+        session = await bench.sessions.create()
+        planned: list[PreparedCall] = []
+        session.on_planned = planned.append
+        for number in range(4):
+            await session.ask(f"{WORDS} {number}")
+            bench.clock.advance(20)
+        before = bench.used()[-1]
+        assert before.read > 0
+        price = price_of_change(session)
+        assert price.tokens > 3_000
+        assert price.cost is not None
+        assert price.read_cost is not None
+        assert price.cost > price.read_cost
+        turn_before = session.totals().calls
+        session.set_effort("high")
+        turn = await session.ask("Think again.")
+        assert turn.line.resets == ("effort_changed",)
+        assert session.totals().calls == turn_before + 1
+        covered = before.read + before.written  # a provider that writes for nothing says nothing of it
+        lost = covered - bench.used()[-1].read
+        assert abs(lost - price.tokens) <= 0.05 * lost, (lost, price.tokens)
+        turn = await session.ask("And once more.")
+        assert turn.line.resets == ()
+        assert turn.line.usage.read > 0
+        assert not bench.breaks()
+        sent = [each.payload for each in bench.log(session.id) if isinstance(each.payload, WindowSent)]
+        assert [each.reset for each in sent][-2:] == ["effort_changed", None]
+        (event,) = [each.payload for each in bench.log(session.id) if isinstance(each.payload, EffortSet)]
+        assert (event.effort, event.before, event.cold_tokens) == ("high", "low", price.tokens)
+        assert [each.core.outcome.read for each in planned] == [used.read for used in bench.used()]
 
 
 def test_what_a_change_loses_is_known_of_every_route() -> None:
@@ -182,146 +169,127 @@ def test_what_a_change_loses_is_known_of_every_route() -> None:
     }
 
 
-def test_on_anthropic_tools_and_system_text_stay_cached(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(OPUS)) as bench:
-            session = await bench.sessions.create()
-            await session.ask(WORDS)
-            head = sum(each.tokens for each in session.inspect() if each.path.startswith(("tools", "system")))
-            session.set_effort("max")
-            await session.ask("again")
-            assert bench.used()[-1].read == pytest.approx(head, rel=0.05)
-
-    asyncio.run(main())
+async def test_on_anthropic_tools_and_system_text_stay_cached(tmp_path: Path) -> None:
+    async with Bench(tmp_path, config=config(OPUS)) as bench:
+        session = await bench.sessions.create()
+        await session.ask(WORDS)
+        head = sum(each.tokens for each in session.inspect() if each.path.startswith(("tools", "system")))
+        session.set_effort("max")
+        await session.ask("again")
+        assert bench.used()[-1].read == pytest.approx(head, rel=0.05)
 
 
 @pytest.mark.parametrize("model", [GEMINI, GEMINI_25])
-def test_where_the_cache_does_not_depend_on_it_there_is_no_reset(tmp_path: Path, model: str) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(model, "low")) as bench:
-            session = await bench.sessions.create()
-            await session.ask(WORDS)
-            assert price_of_change(session).tokens == 0
-            session.set_effort("high")
-            turn = await session.ask("again")
-            assert turn.line.resets == ()
-            assert said(body_of(bench)) != said(body_of(bench, 0))
-            assert not bench.breaks()
-
-    asyncio.run(main())
+async def test_where_the_cache_does_not_depend_on_it_there_is_no_reset(tmp_path: Path, model: str) -> None:
+    async with Bench(tmp_path, config=config(model, "low")) as bench:
+        session = await bench.sessions.create()
+        await session.ask(WORDS)
+        assert price_of_change(session).tokens == 0
+        session.set_effort("high")
+        turn = await session.ask("again")
+        assert turn.line.resets == ()
+        assert said(body_of(bench)) != said(body_of(bench, 0))
+        assert not bench.breaks()
 
 
 @pytest.mark.parametrize("level", ["", "low"])
-def test_where_the_cache_does_not_depend_on_it_a_live_window_stays_and_other_reasons_are_given(
+async def test_where_the_cache_does_not_depend_on_it_a_live_window_stays_and_other_reasons_are_given(
     tmp_path: Path, level: str
 ) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(GEMINI, history_turns=8)) as bench:
-            session = await bench.sessions.create()
-            for number in range(8):
-                await session.ask(f"{number} {WORDS}")
-                bench.clock.advance(5)
-                if number == 5 and level:
-                    session.set_effort(level)
-            messages = [len(body.messages) for body in bench.bodies()]
-            assert messages == sorted(messages), "nothing is cut off while it is cached"
-            if level:
-                session.set_effort("high")
-            turn = await session.ask("one too many")
-            assert len(bench.bodies()[-1].messages) < messages[-1]
-            assert turn.line.resets == ("history_trimmed",)
-
-    asyncio.run(main())
+    async with Bench(tmp_path, config=config(GEMINI, history_turns=8)) as bench:
+        session = await bench.sessions.create()
+        for number in range(8):
+            await session.ask(f"{number} {WORDS}")
+            bench.clock.advance(5)
+            if number == 5 and level:
+                session.set_effort(level)
+        messages = [len(body.messages) for body in bench.bodies()]
+        assert messages == sorted(messages), "nothing is cut off while it is cached"
+        if level:
+            session.set_effort("high")
+        turn = await session.ask("one too many")
+        assert len(bench.bodies()[-1].messages) < messages[-1]
+        assert turn.line.resets == ("history_trimmed",)
 
 
 @pytest.mark.parametrize("model", [OPUS, GPT])
-def test_back_to_what_it_was_is_the_same_reset(tmp_path: Path, model: str) -> None:
+async def test_back_to_what_it_was_is_the_same_reset(tmp_path: Path, model: str) -> None:
     """What the first requests left is read again, and what came after them is lost for a known reason."""
 
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(model)) as bench:
-            session = await bench.sessions.create()
-            for number, level in enumerate(("", "low", "", "default")):
-                if level:
-                    session.set_effort(level)
-                await session.ask(f"{number} {WORDS}")
-                bench.clock.advance(10)
-            assert bench.used()[-1].read > 4_000
-            bench.store.flush()
-            assert [(each.cause, each.reason) for each in bench.store.breaks()] == [(None, "effort_changed")] * 2
-
-    asyncio.run(main())
+    async with Bench(tmp_path, config=config(model)) as bench:
+        session = await bench.sessions.create()
+        for number, level in enumerate(("", "low", "", "default")):
+            if level:
+                session.set_effort(level)
+            await session.ask(f"{number} {WORDS}")
+            bench.clock.advance(10)
+        assert bench.used()[-1].read > 4_000
+        bench.store.flush()
+        assert [(each.cause, each.reason) for each in bench.store.breaks()] == [(None, "effort_changed")] * 2
 
 
 @pytest.mark.parametrize("model", [OPUS, GPT])
-def test_a_change_that_a_damaged_log_has_lost_leaves_no_break_without_a_reason(tmp_path: Path, model: str) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(model)) as bench:
-            session = await bench.sessions.create()
-            await session.ask(WORDS)
-            bench.clock.advance(10)
-            session.set_effort("low")
-            await session.ask(WORDS)
-            bench.clock.advance(10)
-            await bench.restart()
-            (log,) = bench.sessions.directory.glob("*.jsonl")
-            log.write_bytes(log.read_bytes().replace(b'"type":"effort.set"', b'"type":"effort.sXt"'))
-            session = await bench.sessions.resume(session.id)
-            await session.ask("Go on.")
-            bench.store.flush()
-            assert [(each.cause, each.reason) for each in bench.store.breaks()] == [
-                (None, "effort_changed"),
-                (None, "session_load"),
-            ]
-
-    asyncio.run(main())
+async def test_a_change_that_a_damaged_log_has_lost_leaves_no_break_without_a_reason(
+    tmp_path: Path, model: str
+) -> None:
+    async with Bench(tmp_path, config=config(model)) as bench:
+        session = await bench.sessions.create()
+        await session.ask(WORDS)
+        bench.clock.advance(10)
+        session.set_effort("low")
+        await session.ask(WORDS)
+        bench.clock.advance(10)
+        await bench.restart()
+        (log,) = bench.sessions.directory.glob("*.jsonl")
+        log.write_bytes(log.read_bytes().replace(b'"type":"effort.set"', b'"type":"effort.sXt"'))
+        session = await bench.sessions.resume(session.id)
+        await session.ask("Go on.")
+        bench.store.flush()
+        assert [(each.cause, each.reason) for each in bench.store.breaks()] == [
+            (None, "effort_changed"),
+            (None, "session_load"),
+        ]
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_resumed_session_keeps_it(tmp_path: Path, clean: bool) -> None:
+async def test_a_resumed_session_keeps_it(tmp_path: Path, clean: bool) -> None:
     """Also where the program was killed between the change and the request that says it."""
 
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(OPUS, "low")) as bench:
-            session = await bench.sessions.create()
-            await session.ask(WORDS)
-            session.set_effort("xhigh")
-            await bench.restart(clean=clean)
-            session = await bench.sessions.resume(session.id)
-            assert session.state.effort == "xhigh"
-            turn = await session.ask("still?")
-            assert said(body_of(bench)) == {"output_config": {"effort": "xhigh"}}
-            assert turn.line.resets == ("effort_changed",)
-            forked = await bench.sessions.fork(session.id)
-            await forked.ask("and you?")
-            assert said(body_of(bench)) == {"output_config": {"effort": "xhigh"}}
-            assert not bench.breaks()
-
-    asyncio.run(main())
+    async with Bench(tmp_path, config=config(OPUS, "low")) as bench:
+        session = await bench.sessions.create()
+        await session.ask(WORDS)
+        session.set_effort("xhigh")
+        await bench.restart(clean=clean)
+        session = await bench.sessions.resume(session.id)
+        assert session.state.effort == "xhigh"
+        turn = await session.ask("still?")
+        assert said(body_of(bench)) == {"output_config": {"effort": "xhigh"}}
+        assert turn.line.resets == ("effort_changed",)
+        forked = await bench.sessions.fork(session.id)
+        await forked.ask("and you?")
+        assert said(body_of(bench)) == {"output_config": {"effort": "xhigh"}}
+        assert not bench.breaks()
 
 
-def test_a_request_for_a_summary_says_the_same(tmp_path: Path) -> None:
+async def test_a_request_for_a_summary_says_the_same(tmp_path: Path) -> None:
     """Law 6: it extends the last request, and reads what that covered."""
 
-    async def main() -> None:
-        compaction = {"keep_recent_tokens": 1_000, "reserve_tokens": 4_000, "anchor_turns": 0}
-        told = settings(model=OPUS, agent={"effort": "high"}, compaction=compaction)
-        async with Bench(tmp_path, config=told) as bench:
-            session = await bench.sessions.create()
-            for number in range(4):
-                await session.ask(f"{WORDS} {number}")
-            with suppress(HoldfastError):  # the scripted model gives no summary; what it was asked is enough
-                await session.compact()
-            assert {json.dumps(said(body_of(bench, number))) for number in range(len(bench.sent))} == {
-                '{"output_config": {"effort": "high"}}'
-            }
-            assert len(bench.sent) > 4
-            assert bench.used()[4].read >= bench.used()[3].read + bench.used()[3].written
-
-    asyncio.run(main())
+    compaction = {"keep_recent_tokens": 1_000, "reserve_tokens": 4_000, "anchor_turns": 0}
+    told = settings(model=OPUS, agent={"effort": "high"}, compaction=compaction)
+    async with Bench(tmp_path, config=told) as bench:
+        session = await bench.sessions.create()
+        for number in range(4):
+            await session.ask(f"{WORDS} {number}")
+        with suppress(HoldfastError):  # the scripted model gives no summary; what it was asked is enough
+            await session.compact()
+        assert {json.dumps(said(body_of(bench, number))) for number in range(len(bench.sent))} == {
+            '{"output_config": {"effort": "high"}}'
+        }
+        assert len(bench.sent) > 4
+        assert bench.used()[4].read >= bench.used()[3].read + bench.used()[3].written
 
 
-def test_a_model_without_it_is_told_nothing_and_says_so(tmp_path: Path) -> None:
+async def test_a_model_without_it_is_told_nothing_and_says_so(tmp_path: Path) -> None:
     class Notices(Watch):
         def __init__(self) -> None:
             self.told: list[str] = []
@@ -329,47 +297,40 @@ def test_a_model_without_it_is_told_nothing_and_says_so(tmp_path: Path) -> None:
         def notice(self, text: str) -> None:
             self.told.append(text)
 
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(OPUS, "xhigh")) as bench:
-            session = await bench.sessions.create()
-            await session.ask("hello")
-            watch = Notices()
-            await session.ask(f"@{HAIKU} and you?", watch=watch)
-            assert said(body_of(bench)) == {}
-            assert any(f"{HAIKU} takes no effort 'xhigh'" in text for text in watch.told)
-            await session.ask("back")
-            assert said(body_of(bench)) == {"output_config": {"effort": "xhigh"}}
-            assert not bench.breaks()
-
-    asyncio.run(main())
+    async with Bench(tmp_path, config=config(OPUS, "xhigh")) as bench:
+        session = await bench.sessions.create()
+        await session.ask("hello")
+        watch = Notices()
+        await session.ask(f"@{HAIKU} and you?", watch=watch)
+        assert said(body_of(bench)) == {}
+        assert any(f"{HAIKU} takes no effort 'xhigh'" in text for text in watch.told)
+        await session.ask("back")
+        assert said(body_of(bench)) == {"output_config": {"effort": "xhigh"}}
+        assert not bench.breaks()
 
 
-def test_a_setting_for_another_model_is_left_out_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(OPUS, "xhigh")) as bench:
-            session = await bench.sessions.create(model=HAIKU)
-            await session.ask("hello")
-            assert said(body_of(bench)) == {}
-
-    asyncio.run(main())
+async def test_a_setting_for_another_model_is_left_out_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Bench(tmp_path, config=config(OPUS, "xhigh")) as bench:
+        session = await bench.sessions.create(model=HAIKU)
+        await session.ask("hello")
+        assert said(body_of(bench)) == {}
     assert f"agent.effort is xhigh, and {HAIKU} takes no such level" in caplog.text
 
 
-def test_what_a_model_does_not_take_is_refused_with_what_it_takes(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=config(OPUS, "minimal")) as bench:
-            with pytest.raises(HoldfastError, match="'minimal'; it takes low, medium, high, xhigh, max"):
-                await bench.sessions.create()
-            session = await bench.sessions.create(effort="low")
-            with pytest.raises(HoldfastError, match="no effort 'enormous'; it takes low"):
-                session.set_effort("enormous")
-            session.set_effort("default")
-            await session.ask("hello")
-            assert said(body_of(bench)) == {}
-            with pytest.raises(HoldfastError, match="takes no effort as far as is known"):
-                await bench.sessions.create(model=HAIKU, effort="low")
-
-    asyncio.run(main())
+async def test_what_a_model_does_not_take_is_refused_with_what_it_takes(tmp_path: Path) -> None:
+    async with Bench(tmp_path, config=config(OPUS, "minimal")) as bench:
+        with pytest.raises(HoldfastError, match="'minimal'; it takes low, medium, high, xhigh, max"):
+            await bench.sessions.create()
+        session = await bench.sessions.create(effort="low")
+        with pytest.raises(HoldfastError, match="no effort 'enormous'; it takes low"):
+            session.set_effort("enormous")
+        session.set_effort("default")
+        await session.ask("hello")
+        assert said(body_of(bench)) == {}
+        with pytest.raises(HoldfastError, match="takes no effort as far as is known"):
+            await bench.sessions.create(model=HAIKU, effort="low")
 
 
 THINKING = """
@@ -386,28 +347,25 @@ rules:
 """
 
 
-def test_thoughts_come_back_with_their_signatures(tmp_path: Path) -> None:
+async def test_thoughts_come_back_with_their_signatures(tmp_path: Path) -> None:
     """A thinking session with tools: every block as it came, in every later request, and no break."""
     script = tmp_path / "script.yaml"
     script.write_text(THINKING)
 
-    async def main() -> None:
-        clock = VirtualClock(1_800_000_000.0)
-        simulator = Simulator(script=load_script(script), clock=clock)
-        model = "anthropic:claude-opus-4-6"
-        async with Bench(tmp_path, config=config(model, "high"), simulator=simulator) as bench:
-            session = await bench.sessions.create()
-            await session.ask("LOOK around")
-            await session.ask("thanks")
-            requests: list[Request] = bench.bodies()
-            thoughts = [
-                block for message in requests[-1].messages for block in message.content if isinstance(block, Thinking)
-            ]
-            assert [each.text for each in thoughts] == ["I should look first.", "Now I know what is there."]
-            assert all(each.signature for each in thoughts)
-            assert requests[2].messages[: len(requests[1].messages)] == requests[1].messages
-            sound(session)
-            assert not bench.breaks()
-            assert bench.used()[-1].read > 0
-
-    asyncio.run(main())
+    clock = VirtualClock(1_800_000_000.0)
+    simulator = Simulator(script=load_script(script), clock=clock)
+    model = "anthropic:claude-opus-4-6"
+    async with Bench(tmp_path, config=config(model, "high"), simulator=simulator) as bench:
+        session = await bench.sessions.create()
+        await session.ask("LOOK around")
+        await session.ask("thanks")
+        requests: list[Request] = bench.bodies()
+        thoughts = [
+            block for message in requests[-1].messages for block in message.content if isinstance(block, Thinking)
+        ]
+        assert [each.text for each in thoughts] == ["I should look first.", "Now I know what is there."]
+        assert all(each.signature for each in thoughts)
+        assert requests[2].messages[: len(requests[1].messages)] == requests[1].messages
+        sound(session)
+        assert not bench.breaks()
+        assert bench.used()[-1].read > 0

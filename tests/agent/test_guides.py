@@ -144,76 +144,69 @@ def test_c46_the_event_names_the_tool_and_the_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_responses", "gemini"])
-def test_c46_a_resumed_session_was_given_it_already_and_sends_the_same_bytes(tmp_path: Path, dialect: str) -> None:
+async def test_c46_a_resumed_session_was_given_it_already_and_sends_the_same_bytes(
+    tmp_path: Path, dialect: str
+) -> None:
     clock = VirtualClock(START)
     provider = Recorded(clock)
 
-    async def main() -> None:
-        flags: dict[str, object] = {"agent.on_load": "replay"}
-        async with agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
-            session = await sessions.create()
-            await session.ask(calls(WRITE))
-        before = provider.requests()[-1]
-        async with agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
-            again = await sessions.resume(session.id)
-            await again.ask(calls(WRITE))
-        after = provider.requests()[-1]
-        assert after.system_prompt == before.system_prompt
-        assert after.messages[: len(before.messages)] == before.messages
-
-    asyncio.run(main())
+    flags: dict[str, object] = {"agent.on_load": "replay"}
+    async with agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
+        session = await sessions.create()
+        await session.ask(calls(WRITE))
+    before = provider.requests()[-1]
+    async with agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
+        again = await sessions.resume(session.id)
+        await again.ask(calls(WRITE))
+    after = provider.requests()[-1]
+    assert after.system_prompt == before.system_prompt
+    assert after.messages[: len(before.messages)] == before.messages
     first, second = provider.results()
     assert first.endswith(wrapped(PRIVILEGED.text))
     assert HEADING not in second
 
 
-def test_a_session_that_began_with_another_system_text_keeps_it(tmp_path: Path) -> None:
+async def test_a_session_that_began_with_another_system_text_keeps_it(tmp_path: Path) -> None:
     clock = VirtualClock(START)
     provider = Recorded(clock)
 
-    async def main() -> None:
-        async with agent(tmp_path, provider, clock, persona="An older text about sub-agents.") as sessions:
-            session = await sessions.create()
-            await session.ask("hello")
-        async with agent(tmp_path, provider, clock) as sessions:
-            again = await sessions.resume(session.id)
-            await again.ask("hello")
-
-    asyncio.run(main())
+    async with agent(tmp_path, provider, clock, persona="An older text about sub-agents.") as sessions:
+        session = await sessions.create()
+        await session.ask("hello")
+    async with agent(tmp_path, provider, clock) as sessions:
+        again = await sessions.resume(session.id)
+        await again.ask("hello")
     one, two = (request.system_prompt for request in provider.requests())
     assert one == two
     assert two is not None
     assert PERSONA not in two
 
 
-def test_c47_compaction_frees_a_guide_that_it_removed(tmp_path: Path) -> None:
+async def test_c47_compaction_frees_a_guide_that_it_removed(tmp_path: Path) -> None:
     clock = VirtualClock(START)
     provider = Recorded(clock, summarizer(GOOD))
 
-    async def main() -> None:
-        flags: dict[str, object] = {
-            "agent.compaction.anchor_turns": 0,
-            "agent.compaction.keep_recent_tokens": 2_000,
-        }
-        async with agent(tmp_path, provider, clock, flags=flags) as sessions:
-            session = await sessions.create()
-            await session.ask(calls(WRITE))
-            await session.ask(calls(WRITE))
-            for _ in range(4):
-                await session.ask("word " * 2_500)
-            made = await session.compact()
-            assert made.tokens_after < made.tokens_before
-            assert HEADING not in str(session.messages())
-            await session.ask(calls(WRITE))
-            await session.ask(calls(WRITE))
-
-    asyncio.run(main())
+    flags: dict[str, object] = {
+        "agent.compaction.anchor_turns": 0,
+        "agent.compaction.keep_recent_tokens": 2_000,
+    }
+    async with agent(tmp_path, provider, clock, flags=flags) as sessions:
+        session = await sessions.create()
+        await session.ask(calls(WRITE))
+        await session.ask(calls(WRITE))
+        for _ in range(4):
+            await session.ask("word " * 2_500)
+        made = await session.compact()
+        assert made.tokens_after < made.tokens_before
+        assert HEADING not in str(session.messages())
+        await session.ask(calls(WRITE))
+        await session.ask(calls(WRITE))
     again, last = provider.results()[-2:]
     assert again.endswith(wrapped(PRIVILEGED.text))
     assert HEADING not in last
 
 
-def test_sub_agents_have_the_same_guides_and_are_given_them_themselves(tmp_path: Path) -> None:
+async def test_sub_agents_have_the_same_guides_and_are_given_them_themselves(tmp_path: Path) -> None:
     own = ("delegate", {"tasks": [{"task": f"Do this.\n\n{calls(WRITE)}"}]})
     clock = VirtualClock(START)
 
@@ -227,13 +220,10 @@ def test_sub_agents_have_the_same_guides_and_are_given_them_themselves(tmp_path:
 
     provider = Recorded(clock, obedient)
 
-    async def main() -> None:
-        async with agent(tmp_path, provider, clock) as sessions:
-            session = await sessions.create()
-            await session.ask(calls(WRITE))
-            await session.ask(calls(own))
-
-    asyncio.run(main())
+    async with agent(tmp_path, provider, clock) as sessions:
+        session = await sessions.create()
+        await session.ask(calls(WRITE))
+        await session.ask(calls(own))
     child = next(n for n, session in enumerate(provider.sessions) if session != provider.sessions[0])
     theirs = [raw for n, (_, _, raw) in enumerate(provider.sent) if provider.sessions[n] == provider.sessions[child]]
     heading = json.dumps(PRIVILEGED.text.split("\n")[0])[1:-1].encode()

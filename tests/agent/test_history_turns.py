@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -52,18 +51,15 @@ class Notices(Watch):
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_responses", "gemini"])
 @pytest.mark.parametrize("most", [1, 2, 15])
-def test_c80_no_request_holds_more_turns_resumed_or_not(tmp_path: Path, dialect: str, most: int) -> None:
+async def test_c80_no_request_holds_more_turns_resumed_or_not(tmp_path: Path, dialect: str, most: int) -> None:
     clock, notices = VirtualClock(START), Notices()
     provider = Recorded(clock, obliging)
     flags: dict[str, object] = {"agent.history_turns": most}
 
-    async def main() -> None:
-        session = None
-        for numbers in (range(20), range(20, 36)):
-            async with agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
-                session = await ask(sessions, session, numbers, clock, notices)
-
-    asyncio.run(main())
+    session = None
+    for numbers in (range(20), range(20, 36)):
+        async with agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
+            session = await ask(sessions, session, numbers, clock, notices)
     requests = provider.requests()
     held = [turns_of(request) for request in requests]
     assert len(requests) == 36 + 18
@@ -77,36 +73,30 @@ def test_c80_no_request_holds_more_turns_resumed_or_not(tmp_path: Path, dialect:
     assert ("this turn" if most == 1 else f"the last {kept} turns" if kept > 1 else "this turn") in notices.texts[0]
 
 
-def test_c80_a_session_that_was_longer_is_shortened_when_the_setting_comes(tmp_path: Path) -> None:
+async def test_c80_a_session_that_was_longer_is_shortened_when_the_setting_comes(tmp_path: Path) -> None:
     clock = VirtualClock(START)
     provider = Recorded(clock, obliging)
 
-    async def main() -> None:
-        async with agent(tmp_path, provider, clock) as sessions:
-            session = await ask(sessions, None, range(20), clock, Watch())
-        async with agent(tmp_path, provider, clock, flags={"agent.history_turns": 4}) as sessions:
-            await ask(sessions, session, range(20, 26), clock, Watch())
-
-    asyncio.run(main())
+    async with agent(tmp_path, provider, clock) as sessions:
+        session = await ask(sessions, None, range(20), clock, Watch())
+    async with agent(tmp_path, provider, clock, flags={"agent.history_turns": 4}) as sessions:
+        await ask(sessions, session, range(20, 26), clock, Watch())
     held = [turns_of(request) for request in provider.requests()]
     assert max(held, key=len) == list(range(20))
     assert max(len(turns) for turns in held if turns[-1] >= 20) == 4
     assert not any(validate(request) for request in provider.requests())
 
 
-def test_c80_with_0_all_of_it_is_sent(tmp_path: Path) -> None:
+async def test_c80_with_0_all_of_it_is_sent(tmp_path: Path) -> None:
     clock = VirtualClock(START)
     provider = Recorded(clock, obliging)
 
-    async def main() -> None:
-        async with agent(tmp_path, provider, clock) as sessions:
-            await ask(sessions, None, range(35), clock, Watch())
-
-    asyncio.run(main())
+    async with agent(tmp_path, provider, clock) as sessions:
+        await ask(sessions, None, range(35), clock, Watch())
     assert turns_of(provider.requests()[-1]) == list(range(35))
 
 
-def test_c80_a_compaction_in_between_leaves_no_more(tmp_path: Path) -> None:
+async def test_c80_a_compaction_in_between_leaves_no_more(tmp_path: Path) -> None:
     clock = VirtualClock(START)
     provider = Recorded(clock, summarizer(GOOD))
     flags: dict[str, object] = {
@@ -115,15 +105,12 @@ def test_c80_a_compaction_in_between_leaves_no_more(tmp_path: Path) -> None:
         "agent.compaction.keep_recent_tokens": 100,
     }
 
-    async def main() -> None:
-        async with agent(tmp_path, provider, clock, flags=flags) as sessions:
-            session = await sessions.create()
-            for number in range(12):
-                await session.ask(f"{TURN}{number} " + "word " * 1_500)
-                if number == 6:
-                    await session.compact()
-
-    asyncio.run(main())
+    async with agent(tmp_path, provider, clock, flags=flags) as sessions:
+        session = await sessions.create()
+        for number in range(12):
+            await session.ask(f"{TURN}{number} " + "word " * 1_500)
+            if number == 6:
+                await session.compact()
     requests = provider.requests()
     assert any(asks_for_summary(request) for request in requests)
     assert max(len(turns_of(request)) for request in requests) == 4

@@ -38,44 +38,35 @@ async def visit(bench: Bench, *, spoiled: bool = False) -> None:
         bench.simulator.faults.clear()
 
 
-def test_a_conversation_that_will_go_on_is_kept(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with Bench(tmp_path, config=settings(cache=ON)) as bench:
-            await visit(bench)
-            assert bench.used()[-1].read > 0
-            pings = bench.events("cache.ping")
-            assert pings
-            assert len(bench.sent) == VISITS + len(pings)
-
-    asyncio.run(play())
+async def test_a_conversation_that_will_go_on_is_kept(tmp_path: Path) -> None:
+    async with Bench(tmp_path, config=settings(cache=ON)) as bench:
+        await visit(bench)
+        assert bench.used()[-1].read > 0
+        pings = bench.events("cache.ping")
+        assert pings
+        assert len(bench.sent) == VISITS + len(pings)
 
 
-def test_one_that_is_refused_is_no_more_than_that(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with Bench(tmp_path, config=settings(cache=ON)) as bench:
-            await visit(bench, spoiled=True)
-            assert len(bench.sent) > VISITS
-            assert not bench.events("cache.ping")
-            bench.store.flush()
-            failed = [call for call in bench.store.calls() if call.status == "failed"]
-            assert failed
-            assert {call.error for call in failed} == {"HTTP 529"}
-
-    asyncio.run(play())
+async def test_one_that_is_refused_is_no_more_than_that(tmp_path: Path) -> None:
+    async with Bench(tmp_path, config=settings(cache=ON)) as bench:
+        await visit(bench, spoiled=True)
+        assert len(bench.sent) > VISITS
+        assert not bench.events("cache.ping")
+        bench.store.flush()
+        failed = [call for call in bench.store.calls() if call.status == "failed"]
+        assert failed
+        assert {call.error for call in failed} == {"HTTP 529"}
 
 
-def test_it_ends_with_the_sessions_and_begins_only_where_it_is_switched_on(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with Bench(tmp_path / "on", config=settings(cache=ON)) as bench:
-            await bench.sessions.create()
-            await bench.sessions.create()
-            assert len(_running()) == 1
+async def test_it_ends_with_the_sessions_and_begins_only_where_it_is_switched_on(tmp_path: Path) -> None:
+    async with Bench(tmp_path / "on", config=settings(cache=ON)) as bench:
+        await bench.sessions.create()
+        await bench.sessions.create()
+        assert len(_running()) == 1
+    assert not _running()
+    async with Bench(tmp_path / "off") as bench:
+        await bench.sessions.create()
         assert not _running()
-        async with Bench(tmp_path / "off") as bench:
-            await bench.sessions.create()
-            assert not _running()
-
-    asyncio.run(play())
 
 
 def test_a_round_that_fails_is_followed_by_the_next(tmp_path: Path) -> None:

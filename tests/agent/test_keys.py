@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -73,76 +72,70 @@ def traces(place: Path) -> list[str]:
     return [str(path) for path in files if SECRET.encode() in path.read_bytes() and path.name != "admin-token"]
 
 
-def test_no_key_is_sent_or_stored(planted: Path) -> None:
-    async def main() -> None:
-        async with Bench(planted, config=config(), reply=obliging, tools=(TELLS,)) as bench:
-            session = await bench.sessions.create()
+async def test_no_key_is_sent_or_stored(planted: Path) -> None:
+    async with Bench(planted, config=config(), reply=obliging, tools=(TELLS,)) as bench:
+        session = await bench.sessions.create()
 
-            async def results(*made: tuple[str, dict[str, Any]]) -> list[str]:
-                await session.ask(do(*made))
-                return told(bench)
+        async def results(*made: tuple[str, dict[str, Any]]) -> list[str]:
+            await session.ask(do(*made))
+            return told(bench)
 
-            (env,) = await results(("run_command", {"command": "env"}))
-            assert "GROQ_API_KEY=let-through" in env
-            assert not any(name in env for name in ("ANTHROPIC_API_KEY", "MISTRAL_API_KEY", "CORP_PASS", MASK))
-            masked = f"A=1\nANTHROPIC_API_KEY=sk-ant-{MASK}\nMISTRAL_API_KEY={MASK}\nB=2\n"
-            shown, cat, found, edge, pem, page, token = await results(
-                ("read_file", {"path": ".env"}),
-                ("run_command", {"command": "cat .env"}),
-                ("grep_files", {"pattern": "KEY=", "path": ".env"}),
-                ("grep_files", {"pattern": "NEEDLE"}),
-                ("read_file", {"path": "key.pem"}),
-                ("read_file", {"path": "long.json"}),
-                ("run_command", {"command": f"cat {bench.home}/admin-token"}),
-            )
-            assert shown == masked
-            assert cat == f"{masked}[exit code 0]"
-            assert found.count(MASK) == 2
-            assert MASK in edge
-            assert "AbCdEf" not in edge
-            assert pem == f"-----BEGIN PRIVATE KEY-----{MASK}-----END PRIVATE KEY-----\n"
-            assert page.count(MASK) + page.count('"\n[Line 1') == 1
-            assert token == f"{MASK}\n[exit code 0]"
-            long, fine, failed = await results(
-                ("run_command", {"command": "for n in $(seq 100); do cat .env; done; cat /proc/$PPID/environ"}),
-                ("tells", {}),
-                ("tells", {"fail": True}),
-            )
-            assert "offloaded to disk" in long
-            assert fine.startswith(f'a\n{{"key":"sk-ant-{MASK}"}}')
-            assert f"Use it with sk-ant-{MASK}." in fine
-            assert failed == f"refused the key sk-ant-{MASK}"
-            started, *_ = await results(("run_command", {"command": "cat .env key.pem; sleep 2", "background": True}))
-            assert started == "Started as p1."
-            (said,) = await results(("process_output", {"process": "p1", "wait_s": 0.3}))
-            assert said.count(MASK) == 3
-            reads = do(("read_file", {"path": ".env"}), ("run_command", {"command": "cat .env"}))
-            await results(("delegate", {"tasks": [{"task": reads, "role": "helper"}]}))
-            child = next(body for body in reversed(bench.bodies()) if "helper" in str(body.messages[0]))
-            assert str(child).count(MASK) == 4
-            assert not [raw for _, _, raw in bench.sent if SECRET.encode() in raw]
-
-    asyncio.run(main())
+        (env,) = await results(("run_command", {"command": "env"}))
+        assert "GROQ_API_KEY=let-through" in env
+        assert not any(name in env for name in ("ANTHROPIC_API_KEY", "MISTRAL_API_KEY", "CORP_PASS", MASK))
+        masked = f"A=1\nANTHROPIC_API_KEY=sk-ant-{MASK}\nMISTRAL_API_KEY={MASK}\nB=2\n"
+        shown, cat, found, edge, pem, page, token = await results(
+            ("read_file", {"path": ".env"}),
+            ("run_command", {"command": "cat .env"}),
+            ("grep_files", {"pattern": "KEY=", "path": ".env"}),
+            ("grep_files", {"pattern": "NEEDLE"}),
+            ("read_file", {"path": "key.pem"}),
+            ("read_file", {"path": "long.json"}),
+            ("run_command", {"command": f"cat {bench.home}/admin-token"}),
+        )
+        assert shown == masked
+        assert cat == f"{masked}[exit code 0]"
+        assert found.count(MASK) == 2
+        assert MASK in edge
+        assert "AbCdEf" not in edge
+        assert pem == f"-----BEGIN PRIVATE KEY-----{MASK}-----END PRIVATE KEY-----\n"
+        assert page.count(MASK) + page.count('"\n[Line 1') == 1
+        assert token == f"{MASK}\n[exit code 0]"
+        long, fine, failed = await results(
+            ("run_command", {"command": "for n in $(seq 100); do cat .env; done; cat /proc/$PPID/environ"}),
+            ("tells", {}),
+            ("tells", {"fail": True}),
+        )
+        assert "offloaded to disk" in long
+        assert fine.startswith(f'a\n{{"key":"sk-ant-{MASK}"}}')
+        assert f"Use it with sk-ant-{MASK}." in fine
+        assert failed == f"refused the key sk-ant-{MASK}"
+        started, *_ = await results(("run_command", {"command": "cat .env key.pem; sleep 2", "background": True}))
+        assert started == "Started as p1."
+        (said,) = await results(("process_output", {"process": "p1", "wait_s": 0.3}))
+        assert said.count(MASK) == 3
+        reads = do(("read_file", {"path": ".env"}), ("run_command", {"command": "cat .env"}))
+        await results(("delegate", {"tasks": [{"task": reads, "role": "helper"}]}))
+        child = next(body for body in reversed(bench.bodies()) if "helper" in str(body.messages[0]))
+        assert str(child).count(MASK) == 4
+        assert not [raw for _, _, raw in bench.sent if SECRET.encode() in raw]
     assert traces(planted) == []
 
 
-def test_a_mask_is_never_written_in_place_of_a_key(planted: Path) -> None:
-    async def main() -> None:
-        async with Bench(planted, config=config(), reply=obliging) as bench:
-            session = await bench.sessions.create()
-            shown = f"ANTHROPIC_API_KEY=sk-ant-{MASK}"
-            await session.ask(
-                do(
-                    ("write_file", {"path": ".env", "content": f"{shown}\nB=3\n"}),
-                    ("patch_file", {"path": ".env", "old": f"{shown}\n", "new": "\n"}),
-                    ("patch_file", {"path": ".env", "old": "B=2", "new": f"B=2\n{shown}"}),
-                    ("run_command", {"command": f"echo '{shown}' > .env"}),
-                    ("patch_file", {"path": ".env", "old": "B=2", "new": "B=3"}),
-                )
+async def test_a_mask_is_never_written_in_place_of_a_key(planted: Path) -> None:
+    async with Bench(planted, config=config(), reply=obliging) as bench:
+        session = await bench.sessions.create()
+        shown = f"ANTHROPIC_API_KEY=sk-ant-{MASK}"
+        await session.ask(
+            do(
+                ("write_file", {"path": ".env", "content": f"{shown}\nB=3\n"}),
+                ("patch_file", {"path": ".env", "old": f"{shown}\n", "new": "\n"}),
+                ("patch_file", {"path": ".env", "old": "B=2", "new": f"B=2\n{shown}"}),
+                ("run_command", {"command": f"echo '{shown}' > .env"}),
+                ("patch_file", {"path": ".env", "old": "B=2", "new": "B=3"}),
             )
-            *refused, done = told(bench)
-            assert all(MASK in each and "real one would be overwritten" in each for each in refused)
-            assert done == f"Patched .env: 1 replacement at line 4.\n{wrapped(PRIVILEGED.text)}"
-
-    asyncio.run(main())
+        )
+        *refused, done = told(bench)
+        assert all(MASK in each and "real one would be overwritten" in each for each in refused)
+        assert done == f"Patched .env: 1 replacement at line 4.\n{wrapped(PRIVILEGED.text)}"
     assert (planted / "work" / ".env").read_text() == f"A=1\nANTHROPIC_API_KEY={KEY}\nMISTRAL_API_KEY={PLAIN}\nB=3\n"

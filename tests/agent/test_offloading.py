@@ -97,45 +97,39 @@ def test_c36_the_agent_reads_and_searches_a_part_of_it(tmp_path: Path, form: str
     assert "2000" in counted
 
 
-def test_c36_a_session_goes_on_with_files_of_the_other_form(tmp_path: Path) -> None:
+async def test_c36_a_session_goes_on_with_files_of_the_other_form(tmp_path: Path) -> None:
     clock = VirtualClock(START)
     provider = Recorded(clock)
 
-    async def main() -> None:
-        async with agent(tmp_path, provider, clock, tools=(REPORT,)) as sessions:
-            session = await sessions.create()
-            await session.ask(calls(("report", {})))
-        named = NAMED.match(provider.results()[0])
-        assert named is not None
-        flags: dict[str, object] = {"tools.offload.format": "json"}
-        async with agent(tmp_path, provider, clock, tools=(REPORT,), flags=flags) as sessions:
-            again = await sessions.resume(session.id)
-            await again.ask(calls(("read_file", {"path": named[2], "offset": 5, "limit": 1})))
-            await again.ask(calls(("report", {})))
-
-    asyncio.run(main())
+    async with agent(tmp_path, provider, clock, tools=(REPORT,)) as sessions:
+        session = await sessions.create()
+        await session.ask(calls(("report", {})))
+    named = NAMED.match(provider.results()[0])
+    assert named is not None
+    flags: dict[str, object] = {"tools.offload.format": "json"}
+    async with agent(tmp_path, provider, clock, tools=(REPORT,), flags=flags) as sessions:
+        again = await sessions.resume(session.id)
+        await again.ask(calls(("read_file", {"path": named[2], "offset": 5, "limit": 1})))
+        await again.ask(calls(("report", {})))
     first, read, second = provider.results()
     assert ".txt]" in first
     assert "entry 0005" in read
     assert ".json]" in second
 
 
-def test_c36_a_fork_and_a_sub_agent_read_what_lies_in_the_files_of_their_parent(tmp_path: Path) -> None:
+async def test_c36_a_fork_and_a_sub_agent_read_what_lies_in_the_files_of_their_parent(tmp_path: Path) -> None:
     clock = VirtualClock(START)
     provider = Recorded(clock, reply=obliging)
 
-    async def main() -> None:
-        async with agent(tmp_path, provider, clock, tools=(REPORT,)) as sessions:
-            session = await sessions.create()
-            await session.ask(do(("report", {})))
-            named = NAMED.match(provider.results()[0])
-            assert named is not None
-            part = do(("read_file", {"path": named[2], "offset": 1_000, "limit": 2}))
-            (report,) = await session.delegate([Task(task=part)])
-            assert report.status == "completed"
-            assert "entry 1001" in provider.results()[-1]
-            fork = await sessions.fork(session.id)
-            await fork.ask(part)
-            assert "entry 1001" in provider.results()[-1]
-
-    asyncio.run(main())
+    async with agent(tmp_path, provider, clock, tools=(REPORT,)) as sessions:
+        session = await sessions.create()
+        await session.ask(do(("report", {})))
+        named = NAMED.match(provider.results()[0])
+        assert named is not None
+        part = do(("read_file", {"path": named[2], "offset": 1_000, "limit": 2}))
+        (report,) = await session.delegate([Task(task=part)])
+        assert report.status == "completed"
+        assert "entry 1001" in provider.results()[-1]
+        fork = await sessions.fork(session.id)
+        await fork.ask(part)
+        assert "entry 1001" in provider.results()[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -15,22 +14,19 @@ FLAGS: dict[str, object] = {"agent.model": "anthropic:claude-haiku-4-5", "cache.
 
 
 @pytest.mark.slow
-def test_a_break_is_reported_where_the_settings_say(tmp_path: Path) -> None:
+async def test_a_break_is_reported_where_the_settings_say(tmp_path: Path) -> None:
     reports, clock = tmp_path / "reports", VirtualClock(1_800_000_000.0)
     flags = FLAGS | {"cache.breaks.dir": str(reports)}
 
-    async def talk() -> None:
-        provider = Simulated(Simulator(clock=clock))
-        async with open_agent(
-            tmp_path, home=tmp_path / "home", provider=provider, flags=flags, clock=clock.now
-        ) as sessions:
-            session = await sessions.create()
-            await session.ask("Hello.")
-            await session.ask("And again.")
-            assert not reports.exists()
-            provider.simulator.reset()  # what was cached is gone, and nobody has said why
-            await session.ask("Once more.")
-
-    asyncio.run(talk())
+    provider = Simulated(Simulator(clock=clock))
+    async with open_agent(
+        tmp_path, home=tmp_path / "home", provider=provider, flags=flags, clock=clock.now
+    ) as sessions:
+        session = await sessions.create()
+        await session.ask("Hello.")
+        await session.ask("And again.")
+        assert not reports.exists()
+        provider.simulator.reset()  # what was cached is gone, and nobody has said why
+        await session.ask("Once more.")
     (report,) = reports.glob("*.jsonl")
     assert b'"cause":"likely_server_side"' in report.read_bytes()

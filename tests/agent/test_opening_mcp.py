@@ -57,33 +57,27 @@ def alive(place: Path) -> bool:
     return True
 
 
-def test_its_tools_are_declared_and_run_and_it_ends_with_the_agent(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with opened(tmp_path, flags=own(tmp_path)) as agent:
-            session = await agent.sessions.create()
-            await session.ask(ASKS)
-            assert FORECAST in [each["name"] for each in agent.bodies[0]["tools"]]
-            assert "Brest" in agent.results()[-1]
-            assert alive(tmp_path)
-        assert not alive(tmp_path)
-
-    asyncio.run(main())
+async def test_its_tools_are_declared_and_run_and_it_ends_with_the_agent(tmp_path: Path) -> None:
+    async with opened(tmp_path, flags=own(tmp_path)) as agent:
+        session = await agent.sessions.create()
+        await session.ask(ASKS)
+        assert FORECAST in [each["name"] for each in agent.bodies[0]["tools"]]
+        assert "Brest" in agent.results()[-1]
+        assert alive(tmp_path)
+    assert not alive(tmp_path)
 
 
-def test_where_the_program_wants_none_nothing_is_started_and_the_log_says_so_once(
+async def test_where_the_program_wants_none_nothing_is_started_and_the_log_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     flags = own(tmp_path)
 
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING, "holdfast"):
         for _ in range(2):
             async with opened(tmp_path, flags=flags, mcp=False) as agent:
                 session = await agent.sessions.create()
                 await session.ask("Hello.")
                 assert FORECAST not in [each["name"] for each in agent.bodies[0]["tools"]]
-
-    with caplog.at_level(logging.WARNING, "holdfast"):
-        asyncio.run(main())
     assert not (tmp_path / "pid").exists()
     said = [record.getMessage() for record in caplog.records if "mcp.servers" in record.getMessage()]
     assert said == [
@@ -91,13 +85,10 @@ def test_where_the_program_wants_none_nothing_is_started_and_the_log_says_so_onc
     ]
 
 
-def test_where_they_are_started_nothing_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+async def test_where_they_are_started_nothing_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "holdfast"):
         async with opened(tmp_path, flags=own(tmp_path)):
             pass
-
-    with caplog.at_level(logging.WARNING, "holdfast"):
-        asyncio.run(main())
     assert not [record for record in caplog.records if "mcp" in record.getMessage().lower()]
 
 
@@ -120,17 +111,14 @@ def test_one_that_the_workspace_names_waits_for_approval(tmp_path: Path, caplog:
     assert FORECAST in asyncio.run(names())
 
 
-def test_one_that_does_not_come_is_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_that_does_not_come_is_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "holdfast.toml").write_text('[mcp.servers.weather]\ncommand = "no-such-program"\n', "utf-8")
 
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING, "holdfast"):
         async with opened(tmp_path) as agent:
             session = await agent.sessions.create()
             assert (await session.ask("Hello.")).ended == "completed"
-
-    with caplog.at_level(logging.WARNING, "holdfast"):
-        asyncio.run(main())
     assert "MCP server weather is not connected" in caplog.text
 
 

@@ -179,22 +179,19 @@ def test_this_machine_is_told_the_session_and_needs_no_key(dialect: str) -> None
     assert any("holdfast-no-key" in value for value in headers.values())
 
 
-def test_others_are_asked_through_the_proxy_and_are_not_told_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_others_are_asked_through_the_proxy_and_are_not_told_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bytes] = []
 
-    async def run() -> None:
-        async with answering_with(REFUSED) as (address, heads):
-            for name in ("http_proxy", "HTTP_PROXY"):
-                monkeypatch.setenv(name, address)
-            for name in ("no_proxy", "NO_PROXY"):
-                monkeypatch.delenv(name, raising=False)
-            provider = HttpProvider(everywhere("http://provider.example"), {"ANTHROPIC_API_KEY": SECRET})
-            async with provider.open(outgoing("anthropic")) as answering:
-                assert answering.status == 400
-            await provider.close()
-            seen.extend(heads)
-
-    asyncio.run(run())
+    async with answering_with(REFUSED) as (address, heads):
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(name, address)
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        provider = HttpProvider(everywhere("http://provider.example"), {"ANTHROPIC_API_KEY": SECRET})
+        async with provider.open(outgoing("anthropic")) as answering:
+            assert answering.status == 400
+        await provider.close()
+        seen.extend(heads)
     assert seen[0].startswith(b"POST http://provider.example/v1/messages HTTP/1.1\r\n")
     assert b"holdfast-session" not in seen[0].lower()
 

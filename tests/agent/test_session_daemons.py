@@ -74,18 +74,15 @@ async def gone(token: str) -> None:
 
 
 @pytest.mark.parametrize("way", list(daemons("")))
-def test_they_end_with_a_command_that_ends(
+async def test_they_end_with_a_command_that_ends(
     tmp_path: Path, token: str, way: str, bystander: subprocess.Popen[bytes]
 ) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path) as bench:
-            session = await bench.sessions.create()
-            await session.ask(calls(("run_command", {"command": f"{daemons(token)[way]}; echo ended-7"})))
-            assert left(token) == []
-            (said,) = [each for each in _results(session) if "ended-7" in each]
-            assert "Processes that it left behind were ended" in said
-
-    asyncio.run(main())
+    async with Bench(tmp_path) as bench:
+        session = await bench.sessions.create()
+        await session.ask(calls(("run_command", {"command": f"{daemons(token)[way]}; echo ended-7"})))
+        assert left(token) == []
+        (said,) = [each for each in _results(session) if "ended-7" in each]
+        assert "Processes that it left behind were ended" in said
 
 
 def test_one_of_a_program_that_is_over_before_it_is_looked_at_is_found(token: str) -> None:
@@ -101,26 +98,22 @@ def test_one_of_a_program_that_is_over_before_it_is_looked_at_is_found(token: st
 
 
 @pytest.mark.parametrize("way", list(daemons("")))
-def test_they_end_at_the_time_limit(tmp_path: Path, token: str, way: str, bystander: subprocess.Popen[bytes]) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path) as bench:
-            session = await bench.sessions.create()
-            command = f"{daemons(token)[way]}; sleep {token}"
-            await session.ask(calls(("run_command", {"command": command, "timeout_s": 0.6})))
-            assert left(token) == []
+async def test_they_end_at_the_time_limit(
+    tmp_path: Path, token: str, way: str, bystander: subprocess.Popen[bytes]
+) -> None:
+    async with Bench(tmp_path) as bench:
+        session = await bench.sessions.create()
+        command = f"{daemons(token)[way]}; sleep {token}"
+        await session.ask(calls(("run_command", {"command": command, "timeout_s": 0.6})))
+        assert left(token) == []
 
-    asyncio.run(main())
 
-
-def test_one_without_our_variable_ends_at_the_time_limit_too(tmp_path: Path, token: str) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path) as bench:
-            session = await bench.sessions.create()
-            command = f"env -i setsid sh -c 'sleep {token}; sleep {token}' & sleep {token}"
-            await session.ask(calls(("run_command", {"command": command, "timeout_s": 0.3})))
-            assert left(token) == []
-
-    asyncio.run(main())
+async def test_one_without_our_variable_ends_at_the_time_limit_too(tmp_path: Path, token: str) -> None:
+    async with Bench(tmp_path) as bench:
+        session = await bench.sessions.create()
+        command = f"env -i setsid sh -c 'sleep {token}; sleep {token}' & sleep {token}"
+        await session.ask(calls(("run_command", {"command": command, "timeout_s": 0.3})))
+        assert left(token) == []
 
 
 @pytest.mark.parametrize("end", ["stop", "close", "cancel"])
@@ -152,19 +145,16 @@ def test_in_the_background_they_live_until_it_is_ended(
     asyncio.run(main())
 
 
-def test_one_command_does_not_end_those_of_another(tmp_path: Path, token: str) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path) as bench:
-            session = await bench.sessions.create()
-            kept = f"setsid sleep {token} & wait"
-            await session.ask(calls(("run_command", {"command": kept, "background": True})))
-            await there(token)
-            await session.ask(calls(("run_command", {"command": f"setsid sleep {token}7 & sleep 0.1"})))
-            assert running(f"sleep {token}7") == []
-            assert running(f"sleep {token}") != []
-        assert running(f"sleep {token}") == []
-
-    asyncio.run(main())
+async def test_one_command_does_not_end_those_of_another(tmp_path: Path, token: str) -> None:
+    async with Bench(tmp_path) as bench:
+        session = await bench.sessions.create()
+        kept = f"setsid sleep {token} & wait"
+        await session.ask(calls(("run_command", {"command": kept, "background": True})))
+        await there(token)
+        await session.ask(calls(("run_command", {"command": f"setsid sleep {token}7 & sleep 0.1"})))
+        assert running(f"sleep {token}7") == []
+        assert running(f"sleep {token}") != []
+    assert running(f"sleep {token}") == []
 
 
 def test_a_number_that_is_used_again_is_not_signalled(bystander: subprocess.Popen[bytes]) -> None:

@@ -70,39 +70,33 @@ def results(bench: Any) -> list[str]:
     [("network", "network"), ("network", "read"), ("read", "none"), ("network", "none", "read", "network")],
     ids="-".join,
 )
-def test_c59_calls_that_only_read_run_side_by_side_over_the_network_too(
+async def test_c59_calls_that_only_read_run_side_by_side_over_the_network_too(
     tmp_path: Path, effects: tuple[Effect, ...]
 ) -> None:
-    async def main() -> None:
-        floor = Floor(meet=len(effects))
-        tools = [floor.tool(f"t{place}", effect) for place, effect in enumerate(effects)]
-        async with opened(tmp_path, settings(), *tools) as bench:
-            session = await bench.sessions.create()
-            await session.ask(steps([(tool.name, {}) for tool in tools]))
-            assert results(bench) == [f"{tool.name} is done" for tool in tools]
-            assert floor.most == len(tools)
-
-    asyncio.run(main())
+    floor = Floor(meet=len(effects))
+    tools = [floor.tool(f"t{place}", effect) for place, effect in enumerate(effects)]
+    async with opened(tmp_path, settings(), *tools) as bench:
+        session = await bench.sessions.create()
+        await session.ask(steps([(tool.name, {}) for tool in tools]))
+        assert results(bench) == [f"{tool.name} is done" for tool in tools]
+        assert floor.most == len(tools)
 
 
-def test_c59_beside_built_in_reads_too(tmp_path: Path) -> None:
+async def test_c59_beside_built_in_reads_too(tmp_path: Path) -> None:
     """Two fetches wait for each other, with built-in reads between them: nothing of these makes the others wait."""
 
-    async def main() -> None:
-        floor = Floor(meet=2)
-        tools = [floor.tool("fetch", "network"), floor.tool("look_up", "network")]
-        async with opened(tmp_path, settings(), *tools) as bench:
-            (bench.workspace / "notes.txt").write_text("here it is\n")
-            session = await bench.sessions.create()
-            made = [("fetch", {}), ("read_file", {"path": "notes.txt"}), ("list_dir", {"path": "."}), ("look_up", {})]
-            await session.ask(steps(made))
-            told = results(bench)
-            assert told[0] == "fetch is done"
-            assert told[3] == "look_up is done"
-            assert "here it is" in told[1]
-            assert "notes.txt" in told[2]
-
-    asyncio.run(main())
+    floor = Floor(meet=2)
+    tools = [floor.tool("fetch", "network"), floor.tool("look_up", "network")]
+    async with opened(tmp_path, settings(), *tools) as bench:
+        (bench.workspace / "notes.txt").write_text("here it is\n")
+        session = await bench.sessions.create()
+        made = [("fetch", {}), ("read_file", {"path": "notes.txt"}), ("list_dir", {"path": "."}), ("look_up", {})]
+        await session.ask(steps(made))
+        told = results(bench)
+        assert told[0] == "fetch is done"
+        assert told[3] == "look_up is done"
+        assert "here it is" in told[1]
+        assert "notes.txt" in told[2]
 
 
 def asking() -> Settings:
@@ -136,66 +130,54 @@ def test_c59_network_reads_run_side_by_side_after_consent_and_questions_come_one
     asyncio.run(main())
 
 
-def test_c59_a_refused_network_read_does_not_run_and_keeps_no_other_from_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        floor = Floor(meet=1)
+async def test_c59_a_refused_network_read_does_not_run_and_keeps_no_other_from_it(tmp_path: Path) -> None:
+    floor = Floor(meet=1)
 
-        async def confirm(question: Question) -> Decision:
-            return Decision(question.tool != "fetch0")
+    async def confirm(question: Question) -> Decision:
+        return Decision(question.tool != "fetch0")
 
-        tools = [floor.tool(f"fetch{number}", "network") for number in range(2)]
-        async with opened(tmp_path, asking(), *tools, confirm=confirm) as bench:
-            session = await bench.sessions.create()
-            await session.ask(steps([(tool.name, {}) for tool in tools]))
-            assert floor.log == ["+fetch1", "-fetch1"]
-            assert "was not run" in results(bench)[0]
-
-    asyncio.run(main())
+    tools = [floor.tool(f"fetch{number}", "network") for number in range(2)]
+    async with opened(tmp_path, asking(), *tools, confirm=confirm) as bench:
+        session = await bench.sessions.create()
+        await session.ask(steps([(tool.name, {}) for tool in tools]))
+        assert floor.log == ["+fetch1", "-fetch1"]
+        assert "was not run" in results(bench)[0]
 
 
-def test_c59_calls_that_change_something_run_alone_and_in_order(tmp_path: Path) -> None:
-    async def main() -> None:
-        floor = Floor()
-        kinds: list[tuple[str, Effect, dict[str, Any]]] = [
-            ("write", "write", {}),
-            ("execute", "execute", {}),
-            ("post", "network", {"changes": True}),
-            ("served", "network", {"source": "mcp", "server": "s"}),
-            ("fetch", "network", {}),
-        ]
-        tools = [floor.tool(name, effect, **fields) for name, effect, fields in kinds]
-        async with opened(tmp_path, settings(), *tools) as bench:
-            session = await bench.sessions.create()
-            await session.ask(steps([(tool.name, {}) for tool in tools]))
-            assert floor.log == [sign + tool.name for tool in tools for sign in "+-"]
-            assert floor.most == 1
-
-    asyncio.run(main())
+async def test_c59_calls_that_change_something_run_alone_and_in_order(tmp_path: Path) -> None:
+    floor = Floor()
+    kinds: list[tuple[str, Effect, dict[str, Any]]] = [
+        ("write", "write", {}),
+        ("execute", "execute", {}),
+        ("post", "network", {"changes": True}),
+        ("served", "network", {"source": "mcp", "server": "s"}),
+        ("fetch", "network", {}),
+    ]
+    tools = [floor.tool(name, effect, **fields) for name, effect, fields in kinds]
+    async with opened(tmp_path, settings(), *tools) as bench:
+        session = await bench.sessions.create()
+        await session.ask(steps([(tool.name, {}) for tool in tools]))
+        assert floor.log == [sign + tool.name for tool in tools for sign in "+-"]
+        assert floor.most == 1
 
 
-def test_c59_sub_agents_change_things_one_at_a_time_and_read_side_by_side(tmp_path: Path) -> None:
-    async def main() -> None:
-        changing, reading = Floor(), Floor(meet=3)
-        tools = [changing.tool(f"write{n}", "write") for n in range(3)]
-        tools += [reading.tool(f"fetch{n}", "network") for n in range(3)]
-        async with opened(tmp_path, settings(), *tools) as bench:
-            session = await bench.sessions.create()
-            told = [f"\n{steps([(f'fetch{n}', {})], [(f'write{n}', {})])}\n" for n in range(3)]
-            reports = await session.delegate([Task(task=text) for text in told])
-            assert [report.status for report in reports] == ["completed"] * 3
-            assert reading.most == 3
-            assert changing.most == 1
-            assert sorted(changing.log) == sorted(sign + f"write{n}" for n in range(3) for sign in "+-")
-
-    asyncio.run(main())
+async def test_c59_sub_agents_change_things_one_at_a_time_and_read_side_by_side(tmp_path: Path) -> None:
+    changing, reading = Floor(), Floor(meet=3)
+    tools = [changing.tool(f"write{n}", "write") for n in range(3)]
+    tools += [reading.tool(f"fetch{n}", "network") for n in range(3)]
+    async with opened(tmp_path, settings(), *tools) as bench:
+        session = await bench.sessions.create()
+        told = [f"\n{steps([(f'fetch{n}', {})], [(f'write{n}', {})])}\n" for n in range(3)]
+        reports = await session.delegate([Task(task=text) for text in told])
+        assert [report.status for report in reports] == ["completed"] * 3
+        assert reading.most == 3
+        assert changing.most == 1
+        assert sorted(changing.log) == sorted(sign + f"write{n}" for n in range(3) for sign in "+-")
 
 
-def test_two_conversations_of_a_workspace_change_things_one_at_a_time(tmp_path: Path) -> None:
-    async def main() -> None:
-        floor = Floor()
-        async with opened(tmp_path, settings(), floor.tool("write", "write")) as bench:
-            sessions = [await bench.sessions.create() for _ in range(3)]
-            await asyncio.gather(*(session.ask(steps([("write", {})])) for session in sessions))
-            assert floor.log == ["+write", "-write"] * 3
-
-    asyncio.run(main())
+async def test_two_conversations_of_a_workspace_change_things_one_at_a_time(tmp_path: Path) -> None:
+    floor = Floor()
+    async with opened(tmp_path, settings(), floor.tool("write", "write")) as bench:
+        sessions = [await bench.sessions.create() for _ in range(3)]
+        await asyncio.gather(*(session.ask(steps([("write", {})])) for session in sessions))
+        assert floor.log == ["+write", "-write"] * 3

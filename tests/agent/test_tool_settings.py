@@ -233,38 +233,32 @@ async def opened(place: Path, tables: Mapping[str, Mapping[str, Any]]) -> AsyncI
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.key}={msgspec.json.encode(case.value).decode()}")
-def test_c58_a_key_of_tools_acts_in_the_agent_for_which_it_is_set(
+async def test_c58_a_key_of_tools_acts_in_the_agent_for_which_it_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
     monkeypatch.setenv("CORP_NAME", "acme")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-api03-" + "0" * 18)
     beside = {key: value for key, value in case.beside.items() if (key, value) != (case.key, case.value)}
 
-    async def main() -> None:
-        async with opened(tmp_path / "one", {"tools": beside, f"agents.{AGENT}.tools": {case.key: case.value}}) as one:
-            assert await one.seen(AGENT, case)
-            assert not await one.seen("", case)
-        async with opened(tmp_path / "all", {"tools": {**beside, case.key: case.value}}) as every:
-            assert await every.seen("", case)
-
-    asyncio.run(main())
+    async with opened(tmp_path / "one", {"tools": beside, f"agents.{AGENT}.tools": {case.key: case.value}}) as one:
+        assert await one.seen(AGENT, case)
+        assert not await one.seen("", case)
+    async with opened(tmp_path / "all", {"tools": {**beside, case.key: case.value}}) as every:
+        assert await every.seen("", case)
 
 
 DELEGATED = [case for case in CASES if case.key in ("offload.inline_chars", "timeout_s", "command.timeout_s")]
 
 
 @pytest.mark.parametrize("case", DELEGATED, ids=lambda case: case.key)
-def test_c58_a_sub_agent_has_the_settings_of_its_role(tmp_path: Path, case: Case) -> None:
-    async def main() -> None:
-        tables = {"tools": case.beside, f"agents.{AGENT}.tools": {case.key: case.value}}
-        async with opened(tmp_path, tables) as agents:
-            session = await agents.sessions.create()
-            for role, seen in ((AGENT, True), ("helper", False)):
-                (report,) = await session.delegate([Task(task=f"\n{case.said[0]}\n", role=role)])
-                assert report.status == "completed", report.text
-                assert case.seen(agents.provider.last()) == seen
-
-    asyncio.run(main())
+async def test_c58_a_sub_agent_has_the_settings_of_its_role(tmp_path: Path, case: Case) -> None:
+    tables = {"tools": case.beside, f"agents.{AGENT}.tools": {case.key: case.value}}
+    async with opened(tmp_path, tables) as agents:
+        session = await agents.sessions.create()
+        for role, seen in ((AGENT, True), ("helper", False)):
+            (report,) = await session.delegate([Task(task=f"\n{case.said[0]}\n", role=role)])
+            assert report.status == "completed", report.text
+            assert case.seen(agents.provider.last()) == seen
 
 
 @pytest.mark.parametrize(
@@ -279,14 +273,11 @@ def test_c58_a_sub_agent_has_the_settings_of_its_role(tmp_path: Path, case: Case
         ({"mode": "ask", "allow": ["post"]}, {}, True),
     ],
 )
-def test_c58_a_role_may_be_allowed_less_than_the_agent_it_works_for_and_never_more(
+async def test_c58_a_role_may_be_allowed_less_than_the_agent_it_works_for_and_never_more(
     tmp_path: Path, everybody: dict[str, Any], role: dict[str, Any], runs: bool
 ) -> None:
-    async def main() -> None:
-        tables = {"tools.confirm": everybody, f"agents.{AGENT}.tools.confirm": role}
-        async with opened(tmp_path, tables) as agents:
-            session = await agents.sessions.create()
-            await session.delegate([Task(task=f"\n{one('post', city='Rome')[0]}\n", role=AGENT)])
-            assert (answers(agents.provider.last())[-1] == "post says Rome") == runs
-
-    asyncio.run(main())
+    tables = {"tools.confirm": everybody, f"agents.{AGENT}.tools.confirm": role}
+    async with opened(tmp_path, tables) as agents:
+        session = await agents.sessions.create()
+        await session.delegate([Task(task=f"\n{one('post', city='Rome')[0]}\n", role=AGENT)])
+        assert (answers(agents.provider.last())[-1] == "post says Rome") == runs
