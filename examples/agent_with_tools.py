@@ -11,11 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from holdfast.agent import Watch, open_agent
-from holdfast.records import ToolUse
-from holdfast.simulator import Simulator, load_script
-from holdfast.simulator.in_process import Simulated
-from holdfast.tools import tool
+from holdfast import ToolUse, Watch, open_agent, tool
+from holdfast.simulator import Simulated, Simulator, load_script
 
 SKILL = """---
 name: reporting

@@ -11,10 +11,8 @@ from typing import Any
 
 import anthropic
 
-from holdfast.config import load_config
-from holdfast.engine import Engine
-from holdfast.simulator import Simulator
-from holdfast.simulator.server import running
+from holdfast import Engine, load_config
+from holdfast.simulator import Simulator, running
 
 RULES = "Answer in one sentence. Say so if you do not know. " * 150
 QUESTIONS = ("What is a prefix?", "What is a cache?", "And together?", "Since when?", "Who pays?", "Thank you.")
@@ -40,7 +38,7 @@ def converse(client: anthropic.Anthropic) -> tuple[int, int]:
 def compare(**where: Any) -> None:
     read, prompt = converse(anthropic.Anthropic(**where))
     print(f"as it is:      {read:,} of {prompt:,} tokens read from the cache")
-    engine = Engine(load_config({"cache.repair": "on"}).settings)  # "on": the clock goes to the newest message
+    engine = Engine(load_config({"cache.repair": "on"}))  # "on": the clock goes to the newest message
     read, prompt = converse(anthropic.Anthropic(**where, http_client=engine.http_client()))
     print(f"with Holdfast: {read:,} of {prompt:,} tokens read from the cache")
 

@@ -1,4 +1,4 @@
-"""A log in a format of your own, explained: in the program with `Explainer`, and as JSONL with `holdfast explain`.
+"""A log in a format of your own, explained: in the program with `explain`, and as JSONL with `holdfast explain`.
 
 The log is made here with a simulated provider, so that what it says was billed is what the cache rules say.
 """
@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from holdfast.records import usage
-from holdfast.report.explainer import Explainer
-from holdfast.report.logs.records import LoggedRequest
+from holdfast import LoggedRequest, Usage, explain
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 
 HEADERS = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
@@ -44,10 +42,10 @@ def own_log() -> Iterator[dict[str, Any]]:
 def logged(line: dict[str, Any], number: int) -> LoggedRequest:
     """The one thing to write for a format: what a line says, in Holdfast's words."""
     billed = line["billed"]
-    used = usage(
+    used = Usage(
         input=billed["input_tokens"],
         read=billed["cache_read_input_tokens"],
-        writes={"5m": billed["cache_creation_input_tokens"]},
+        writes=(("5m", billed["cache_creation_input_tokens"]),),
         output=billed["output_tokens"],
     )
     body = json.dumps(line["sent"]).encode()
@@ -58,11 +56,9 @@ def logged(line: dict[str, Any], number: int) -> LoggedRequest:
 
 
 lines = list(own_log())
-explainer = Explainer()
-for number, line in enumerate(lines, start=1):
-    explainer.add(logged(line, number))
-for found in explainer.result().sessions[0].breaks:
-    print(f"request {found.request}: {found.cause} at {found.path}, ${found.cost_usd}: {found.advice}")
+report = explain(logged(line, number) for number, line in enumerate(lines, start=1))
+for each in report.sessions[0].breaks:
+    print(f"request {each.request}: {each.cause} at {each.path}, ${each.cost_usd}: {each.advice}")
 
 with tempfile.TemporaryDirectory() as directory:
     path = Path(directory, "requests.jsonl")

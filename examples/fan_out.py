@@ -10,9 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from holdfast.agent import Task, open_agent
-from holdfast.simulator import Simulator
-from holdfast.simulator.in_process import Simulated
+from holdfast import Task, open_agent
+from holdfast.simulator import Simulated, Simulator
 
 GUIDE = "Reviews name the file, the line, what is wrong and what to do about it.\n" * 120
 FILES = ("parser.py", "writer.py", "server.py", "tests.py")

@@ -15,8 +15,7 @@ from typing import Any
 
 import openai
 
-from holdfast.simulator import Simulator
-from holdfast.simulator.server import running
+from holdfast.simulator import Simulator, running
 
 RULES = "Answer in one sentence. Say so if you do not know. " * 150
 TOOLS: list[Any] = [

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from holdfast.lab import ReplayOptions, read, run
+from holdfast import ReplayOptions, replay
 
 
 def session(path: Path, requests: int = 40) -> Path:
@@ -29,8 +29,13 @@ def session(path: Path, requests: int = 40) -> Path:
 with tempfile.TemporaryDirectory() as directory:
     for number in range(4):
         session(Path(directory, f"session-{number}.json"))
-    traces = read(Path(sys.argv[1] if len(sys.argv) > 1 else directory))
+    recorded = sys.argv[1] if len(sys.argv) > 1 else directory
     for gaps in ("none", "office"):  # a user turn every ten seconds; bursts with long pauses, as in an office
-        replayed = run(traces, ["economic", "rolling", "optimal"], ["claude-opus-4-6"], ReplayOptions(gaps=gaps))
+        replayed = replay(
+            recorded,
+            strategies=["economic", "rolling", "optimal"],
+            models=["claude-opus-4-6"],
+            options=ReplayOptions(gaps=gaps),
+        )
         for result in replayed.results:
             print(f"{gaps:7} {result.strategy:9} ${result.cost_usd:.4f}  hit {result.hit_rate or 0:.0%}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.errors import HoldfastError as HoldfastError
     from holdfast.lab import ReplayOptions as ReplayOptions
     from holdfast.lab import replay as replay
+    from holdfast.memory import Knowledge as Knowledge
     from holdfast.records import Message as Message
     from holdfast.records import Text as Text
     from holdfast.records import ToolUse as ToolUse
@@ -45,6 +46,7 @@ else:
             "holdfast.engine": "Lane",
             "holdfast.errors": "HoldfastError",
             "holdfast.lab": "ReplayOptions replay",
+            "holdfast.memory": "Knowledge",
             "holdfast.records": "Message Text ToolUse Usage",
             "holdfast.records.events": "Bus",
             "holdfast.report.explainer": "explain",

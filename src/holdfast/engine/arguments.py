@@ -12,7 +12,7 @@ from holdfast.wire import Body
 from .lane import Lane
 
 _SETTINGS = (
-    "settings, such as Engine(load_config({'cache.strategy': 'economic'}).settings) with load_config of holdfast, "
+    "settings, such as Engine(load_config({'cache.strategy': 'economic'})) with load_config of holdfast, "
     "or nothing for the defaults: Engine()"
 )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -35,9 +36,11 @@ from .partial_usage import Partial, billed
 from .persistence import DURABLE_TIMEOUT_S, wait
 from .repairs.saving import Saving
 from .repairs.savings import RepairSavings, Totals
-from .reports import Reports
 from .side_calls import Beside
 from .state import State, facts_of
+
+if TYPE_CHECKING:
+    from .reports import Reports
 
 TURNS = 256
 """Lanes share so many turns: of two with the same one, the second waits while the first waits for the store."""
@@ -138,6 +141,7 @@ class EngineCore(Beside):
     def first_token(self, prepared: PreparedCall, *, now: float, usage: Usage | None = None) -> None:
         """The answer begins: the entries it writes can be read, and the provider bills for it. `usage` is what it has
         told of that by now; it is booked at once, so that it is known even if this process ends."""
+        self._check_owner(prepared)
         with self._lock:
             if prepared.core.first_token is None and not prepared.core.done:
                 tenant = self._state.tenant(prepared.lane.tenant)
@@ -154,6 +158,7 @@ class EngineCore(Beside):
         A call ends once. Settled again it gives its first verdict; settled after it was abandoned, one that only
         compares: nothing is booked, told or learned.
         """
+        self._check_owner(prepared)
         with self._turn(prepared.lane), self._lock:
             if prepared.verdict is not None:
                 return prepared.verdict
@@ -207,6 +212,7 @@ class EngineCore(Beside):
     ) -> Usage | None:
         """It was cancelled, failed (`error` names how) or was cut. `partial` is what had come of an answer that began:
         the provider has billed for that, and what it did not tell is estimated. Gives what was booked."""
+        self._check_owner(prepared)
         with self._turn(prepared.lane), self._lock:
             state, lane, found = self._state, prepared.lane, prepared.core
             if found.done:
@@ -311,6 +317,10 @@ class EngineCore(Beside):
         with self._lock:
             self._state.close(now)
 
+    def _check_owner(self, prepared: PreparedCall) -> None:
+        if prepared.owner is not self and prepared.owner is not None:
+            raise HoldfastError(f"the call {prepared.call} was prepared by another engine; end it with that one")
+
     def _turn(self, lane: Lane) -> AbstractContextManager[bool]:
         """What a lane's requests wait for each other with, in front of the lock: while one of them waits for the store,
         other lanes go on. A few lanes share one."""
@@ -385,6 +395,7 @@ class EngineCore(Beside):
                 turn=turn,
                 earlier=state.remember(lane, draft.sent),
                 waited=waited,
+                owner=self,
             )
             if body.dialect == "openai_responses" and settings.openai.store_completions:
                 prepared.raw = _stored(prepared.raw, dialect, body.model)

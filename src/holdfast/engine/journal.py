@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -35,9 +36,11 @@ from .call_records import CallRecord, completed, failed, micro, name, reason_of
 from .fallible_store import FallibleStore
 from .lane import Lane, PreparedCall
 from .owners import owner_of
-from .reports import Reports
 from .unplanned_calls import Noted
 from .worker import Worker
+
+if TYPE_CHECKING:
+    from .reports import Reports
 
 
 class CallJournal:

@@ -79,6 +79,8 @@ class PreparedCall(Struct, kw_only=True):
     """What became of it, once it is settled."""
     repairs_save: Saving | None = None
     """What repairs would have saved of it, where some are suggested for its lane."""
+    owner: object = None
+    """The engine that prepared it, which has to end it."""
     estimated: Usage | None = None
     """What was booked for it although its answer was cut; a part of it is an estimate."""
 

@@ -17,15 +17,18 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.config import KEYS, Config, Settings, expand
 from holdfast.core import Finding, Place, TextChange, as_bytes, changes, diff
 from holdfast.core.cures import Cure
 from holdfast.store import PRIVATE_FILE, Break, make_private_directory
+
+if TYPE_CHECKING:
+    from holdfast.config import Config, Settings
 
 try:
     import fcntl
@@ -97,6 +100,8 @@ class Reports:
     @classmethod
     def configured(cls, config: Config, settings: Settings | None = None) -> Reports:
         """As the settings have it: those of the configuration, or others in its home and workspace."""
+        from holdfast.config import KEYS, expand  # here, so that an engine without reports loads no schema
+
         settings = settings or config.settings
         breaks = settings.cache.breaks
         directory = breaks.dir

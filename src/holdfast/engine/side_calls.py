@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from holdfast import facts
 from holdfast.records import Usage
@@ -17,9 +18,11 @@ from . import gemini_contents, keepalive, succession
 from .journal import CallJournal
 from .keepalive import DuePing
 from .lane import Lane, PreparedCall, SideCall
-from .reports import Reports
 from .state import State, facts_of
 from .unplanned_calls import Noted
+
+if TYPE_CHECKING:
+    from .reports import Reports
 
 WANTED = "off"
 """Why a call goes past us whose client wants that."""

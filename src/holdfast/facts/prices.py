@@ -12,7 +12,6 @@ from bisect import bisect_left
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, localcontext
 from functools import cache, lru_cache
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -185,6 +184,8 @@ def _version(listed: bool, overridden: date | None) -> str:
 
 @cache
 def _package() -> str:
+    from importlib import metadata  # slow, and asked for once
+
     return f"genai-prices {metadata.version('genai-prices')}"
 
 

@@ -1,4 +1,7 @@
-"""The engine as programs use it: bodies as they have them, times of the real clock, HTTP clients for the SDKs."""
+"""The engine as programs use it: bodies as they have them, times of the real clock, HTTP clients for the SDKs.
+
+What only HTTP clients need, memory and asyncio among it, is imported when the first one is made.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,27 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import msgspec
 
 from holdfast.config import Settings
-from holdfast.engine import DURABLE_TIMEOUT_S, EngineCore, Lane, Reports
-from holdfast.engine.passage import Passages
+from holdfast.engine import DURABLE_TIMEOUT_S, EngineCore, Lane
 from holdfast.errors import ArgumentError, HoldfastError, kind_of, wrong_argument
 from holdfast.records.events import Bus
 from holdfast.store import Store
 from holdfast.wire import DIALECTS, Body, Unreadable
 
 from .call import Call
-from .http_clients import async_client, client
-from .passages import passages_of
 from .responses import dialect_named, plain
 
 if TYPE_CHECKING:
     import httpx
     import httpx2
+
+    from holdfast.config import Config
+    from holdfast.engine import Reports
+    from holdfast.engine.passage import Passages
 
 _BODY = "a request's body as a dict, bytes or text, such as {'model': 'claude-opus-5-5', 'messages': […]}"
 
@@ -57,14 +61,15 @@ class ClientOptions(TypedDict, total=False):
 class Engine:
     """Makes requests ready for the cache and judges what came of them.
 
-    `settings` are those of all agents, or a function that gives those of one agent by its name. With a `store` what is
+    `settings` are a configuration (`load_config()`), the settings of all agents, or a function that gives those of one
+    agent by its name. With a `store` what is
     learned outlives the process. `strict` makes a bad plan an error. `timeout` is how many seconds a request waits for
     what must be durable before it is sent, `clock` gives the time where none is passed. Safe for threads.
     """
 
     def __init__(
         self,
-        settings: Settings | Callable[[str], Settings] | None = None,
+        settings: Config | Settings | Callable[[str], Settings] | None = None,
         *,
         store: Store | None = None,
         bus: Bus | None = None,
@@ -73,7 +78,8 @@ class Engine:
         timeout: float = DURABLE_TIMEOUT_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.core = EngineCore(settings, store=store, bus=bus, reports=reports, strict=strict, timeout=timeout)
+        per_agent: Any = getattr(settings, "for_agent", settings)  # a Config has it
+        self.core = EngineCore(per_agent, store=store, bus=bus, reports=reports, strict=strict, timeout=timeout)
         self.clock = clock
         self._passages: Passages | None = None  # one identity for all HTTP clients of this engine
         self._lock = Lock()
@@ -152,6 +158,8 @@ class Engine:
     ) -> httpx2.Client | httpx.Client:
         """An HTTP client with this engine inside, for an SDK: `Anthropic(http_client=engine.http_client())`. It is one
         of httpx2, or of the `library` named; `options` are those of its `Client`."""
+        from .http_clients import client
+
         http: httpx2.Client | httpx.Client = client(self._client_passages("http_client"), library, options)
         return http
 
@@ -167,6 +175,8 @@ class Engine:
         self, *, library: Literal["httpx2", "httpx"] | None = None, **options: Unpack[ClientOptions]
     ) -> httpx2.AsyncClient | httpx.AsyncClient:
         """The same for the asynchronous SDKs."""
+        from .http_clients import async_client
+
         passages = self._client_passages("async_http_client")
         http: httpx2.AsyncClient | httpx.AsyncClient = async_client(passages, library, options)
         return http
@@ -196,6 +206,8 @@ class Engine:
         self._check_open(method)
         with self._lock:
             if self._passages is None:
+                from .passages import passages_of
+
                 self._passages = passages_of(self.core, self.clock)
             return self._passages
 

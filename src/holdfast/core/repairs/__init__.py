@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from . import patches as patches
     from . import texts as texts
     from . import tool_texts as tool_texts
+    from .exact import load_patterns as load_patterns
     from .history import BlockHistory as BlockHistory
     from .history import EarlierBlock as EarlierBlock
     from .history import HistoryWalk as HistoryWalk
@@ -35,6 +36,7 @@ else:
         __name__,
         {
             "": "patches texts tool_texts",
+            ".exact": "load_patterns",
             ".history": "BlockHistory EarlierBlock HistoryWalk grown recall record settled",
             ".kinds": "MOVES Mode NAMES Name Repair",
             ".memory": "ByteMemory",

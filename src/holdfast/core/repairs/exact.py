@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 from ..volatile import DAY, MONTH, NTH, TIME, is_rule
 from .outline import Above, Outline, words
@@ -35,8 +36,12 @@ _CLOCK = r"(?:date(?:\ ?(?:and|&|/)?[\ _]?time)?|time(?:stamp)?|day|clock)(?:\ \
 _IS = r"(?:\ ?[:=]\ ?|\ is\ (?:now\ )?|\ is\ now:\ )"
 
 
-def _table(*rows: str) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{row})" for row in rows), re.IGNORECASE)
+Recogniser = Callable[[str], "re.Match[str] | None"]
+
+
+def _table(*rows: str) -> Callable[[], Recogniser]:
+    """A pattern of these rows, compiled when a text is first compared: that takes as long as importing the rest."""
+    return cache(lambda: re.compile("|".join(f"(?:{row})" for row in rows), re.IGNORECASE).fullmatch)
 
 
 _sayings = _table(
@@ -54,14 +59,14 @@ _sayings = _table(
     rf"(?:this\ is\ )?(?:the\ )?(?:current\ )?(?:turn|iteration|step|round)"
     rf"(?:[\ _]number(?:{_IS}|\ )|:?\ (?=\d{{1,9}}\ ?(?:of|/))){_NUMBER}",
     rf"(?:turn|iteration|step|round|request|message)[\ _]count(?:er)?{_IS}{_NUMBER}",
-).fullmatch
+)
 
 _bare_sayings = _table(
     # A time without a word of its own is that of whatever stands around it: "Date: …", "It is 2026-11-18T09:00:00Z".
     rf"(?:the\ )?(?:{_CLOCK}|(?:unix\ )?epoch|unix\ ?time(?:stamp)?){_IS}{_ANY}",
     rf"(?:it(?:\ is|['’]s)|generated\ (?:at|on):?)\ {_STAMP}",
     _DAY_AND_TIME,
-).fullmatch
+)
 _environment = re.compile(
     r"(?i)\b(?:env(?:ironment)?|session|system|runtime|metadata|current|today|now|date|time|clock)\b"
 ).search
@@ -70,6 +75,12 @@ _stop = re.compile(r"[.;!?](?=\s)")
 _bullet = re.compile(r"\s*[-*+•]\s+").match
 _signs = str.maketrans("", "", '*`"')
 _element = re.compile(r"<([\w-]+)>([^<>]+)</\1>").fullmatch
+
+
+def load_patterns() -> None:
+    """Compile what the first comparison needs, for those who must not wait then."""
+    _sayings()
+    _bare_sayings()
 
 
 def exact(before: Sequence[str], after: Sequence[str], above: Iterable[str] = ()) -> bool:
@@ -84,13 +95,13 @@ def exact(before: Sequence[str], after: Sequence[str], above: Iterable[str] = ()
         outline.read(text)
     for one, other in zip(before, after, strict=True):
         place = outline.step(other)
-        if one != other and (place.written or not (_says_what(one, other, _sayings) or _speaks_of_now(place))):
+        if one != other and (place.written or not (_says_what(one, other, _sayings()) or _speaks_of_now(place))):
             return False
     return True
 
 
 def _either(sentence: str) -> re.Match[str] | None:
-    return _sayings(sentence) or _bare_sayings(sentence)
+    return _sayings()(sentence) or _bare_sayings()(sentence)
 
 
 def _speaks_of_now(above: Above) -> bool:

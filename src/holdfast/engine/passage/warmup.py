@@ -1,4 +1,4 @@
-"""Loads what is loaded on first use, vocabulary and prices.
+"""Loads what is loaded on first use: vocabulary, prices, patterns.
 
 Without it our part of a process's first request would take too long, and it would go unplanned.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from holdfast.config import Settings
+from holdfast.core.repairs import load_patterns
 from holdfast.engine import EngineCore
 from holdfast.wire import DIALECTS
 
@@ -32,6 +33,7 @@ def _still() -> float:
 @cache
 def warm_up() -> None:
     """A request in each dialect that goes nowhere, through an engine of its own. Once in a process."""
+    load_patterns()
     passages = Passages(EngineCore(), Identities(bytes(32)), Settings(), timer=_still, wall=_still)
     for name, (raw, model) in _SMALL.items():
         passages.begin(Incoming("POST", "/", "", (), raw), DIALECTS[name], model).cut()
