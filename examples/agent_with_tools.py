@@ -10,8 +10,9 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from holdfast import ToolUse, Watch, open_agent, tool
+from holdfast import Watch, open_agent, tool
 from holdfast.simulator import Simulated, Simulator, load_script
 
 SKILL = """---
@@ -41,7 +42,7 @@ async def weather(city: str) -> str:
 
 
 class Calls(Watch):
-    def calling(self, call: ToolUse) -> None:
+    def calling(self, call: Any) -> None:
         print("   calls", call.name, call.input.decode())
 
 

@@ -245,7 +245,16 @@ class TestSession:
             (lambda _, s: asyncio.to_thread(s.set_effort, ["high"]), "set_effort got a list; give one of"),
             (lambda _, s: s.compact(watch=3), "session.compact(watch=…) got an int; give an object of a class that"),
             (lambda _, s: s.compact(cancel=True), "session.compact(cancel=…) got a bool; give a Cancel"),
-            (lambda _, s: asyncio.to_thread(s.tell, "x"), "session.tell got a str; give an event"),
+            (
+                lambda _, s: asyncio.to_thread(s.tell, 5),
+                "session.tell got an int; give an event, such as session.tell(",
+            ),
+            (lambda _, s: asyncio.to_thread(s.tell, "task.updated", 5), "session.tell got an int; give an event"),
+            (
+                lambda _, s: asyncio.to_thread(s.tell, "task.update", {}),
+                "knows no event 'task.update'; did you mean task.updated?",
+            ),
+            (lambda _, s: asyncio.to_thread(s.tell, "task.updated", {}), "missing required field `task`"),
         ],
     )
     def test_what_it_is_told(self, tmp_path: Path, use: Use, said: str) -> None:

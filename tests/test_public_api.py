@@ -22,9 +22,10 @@ from google import genai
 from google.genai import types
 
 import holdfast
-from holdfast import Call, Engine, HoldfastError, Lane, LoggedRequest, Message, Text, Usage, explain, message_of, replay
+from holdfast import Call, Engine, HoldfastError, Lane, LoggedRequest, Message, Usage, explain, message_of, replay
 from holdfast.config import Settings
 from holdfast.config.sections import Gateway, Limits
+from holdfast.records import Text
 from holdfast.simulator import Simulator, running
 
 ROOT = Path(__file__).resolve().parents[1]

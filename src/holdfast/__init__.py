@@ -14,16 +14,12 @@ if TYPE_CHECKING:
     from holdfast.agent import Watch as Watch
     from holdfast.agent import open_agent as open_agent
     from holdfast.config import load_config as load_config
-    from holdfast.core import Plan as Plan
-    from holdfast.core import Verdict as Verdict
     from holdfast.engine import Lane as Lane
     from holdfast.errors import HoldfastError as HoldfastError
     from holdfast.lab import ReplayOptions as ReplayOptions
     from holdfast.lab import replay as replay
     from holdfast.memory import Knowledge as Knowledge
     from holdfast.records import Message as Message
-    from holdfast.records import Text as Text
-    from holdfast.records import ToolUse as ToolUse
     from holdfast.records import Usage as Usage
     from holdfast.records.events import Bus as Bus
     from holdfast.report.explainer import explain as explain
@@ -35,6 +31,9 @@ if TYPE_CHECKING:
     from holdfast.tools import Cancel as Cancel
     from holdfast.tools import Decision as Decision
     from holdfast.tools import Question as Question
+    from holdfast.tools import Tool as Tool
+    from holdfast.tools import ToolContext as ToolContext
+    from holdfast.tools import ToolExecutionError as ToolExecutionError
     from holdfast.tools import tool as tool
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -42,17 +41,16 @@ else:
         {
             "holdfast.agent": "Task Watch open_agent",
             "holdfast.config": "load_config",
-            "holdfast.core": "Plan Verdict",
             "holdfast.engine": "Lane",
             "holdfast.errors": "HoldfastError",
             "holdfast.lab": "ReplayOptions replay",
             "holdfast.memory": "Knowledge",
-            "holdfast.records": "Message Text ToolUse Usage",
+            "holdfast.records": "Message Usage",
             "holdfast.records.events": "Bus",
             "holdfast.report.explainer": "explain",
             "holdfast.report.logs": "LoggedRequest",
             "holdfast.sdk": "Call Engine message_of",
             "holdfast.store": "open_store",
-            "holdfast.tools": "Cancel Decision Question tool",
+            "holdfast.tools": "Cancel Decision Question Tool ToolContext ToolExecutionError tool",
         },
     )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import get_args
+
+import msgspec
 
 from holdfast.errors import ArgumentError, HoldfastError, kind_of, wrong_argument
 from holdfast.records import Document, Image
-from holdfast.records.events import Bus, Event
+from holdfast.records.events import CATALOGUE, Bus, Event
 from holdfast.tools import Cancel, Effect, GuideSection, Tool
 
 from .contract import Task, Watch
@@ -17,12 +20,13 @@ from .host import Equipment, Host
 
 EFFECTS: tuple[str, ...] = get_args(Effect)
 
-_TOOLS = "a list of tools, such as tools=[find_room], each made with @tool(effect='read') of holdfast.tools"
+_TOOLS = "a list of tools, such as tools=[find_room], each made with @tool(effect='read') of holdfast"
 _GUIDES = "texts by the names of tools, such as guides={'read_file': 'Long files are read in parts.'}"
 _SECTIONS = (
     "a list of sections of holdfast.tools, such as "
     "sections=[Section(name='rooms', text='Rooms are on floor 2.', tools=('find_room',))]"
 )
+_EVENT = "an event, such as session.tell('task.updated', {'task': 'deploy', 'status': 'done'})"
 _TASKS = "a list of tasks, such as session.delegate([Task(task='Read the tests.', role='reviewer')])"
 
 
@@ -187,10 +191,17 @@ def check_tasks(tasks: object, watch: object, cancel: object) -> None:
     check_watched("session.delegate", watch, cancel)
 
 
-def check_event(payload: object) -> None:
-    if not isinstance(payload, Event):
-        raise wrong_argument(
-            "session.tell",
-            payload,
-            "an event of holdfast.records.events, such as TaskUpdated(task='deploy', status='done')",
-        )
+def checked_event(event: object, fields: object) -> Event:
+    """An event as it is, or made of its type and fields."""
+    if isinstance(event, Event) and fields is None:
+        return event
+    if not isinstance(event, str) or not (fields is None or isinstance(fields, Mapping)):
+        raise wrong_argument("session.tell", fields if isinstance(event, str) else event, _EVENT)
+    if event not in CATALOGUE:
+        near = get_close_matches(event, CATALOGUE, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"give {_EVENT}"
+        raise ArgumentError(f"session.tell knows no event {event!r}; {hint}")
+    try:
+        return msgspec.convert(dict(fields or {}), CATALOGUE[event])
+    except msgspec.ValidationError as error:
+        raise ArgumentError(f"session.tell cannot make a {event} of these fields: {error}") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ from holdfast.tools import Cancel, Confirmations, Toolbox, dialect_of_model, men
 from holdfast.wire import Body
 
 from . import compaction, costs, delegates, inspection, memory_updates, model_choice
-from .arguments import check_event, check_level, check_model, check_said, check_tasks, check_text, check_watched
+from .arguments import check_level, check_model, check_said, check_tasks, check_text, check_watched, checked_event
 from .contract import Compaction, CostLine, DelegateResult, InspectedBlock, Task, Turn, Watch
 from .effort import effort_members, lost_section, set_effort
 from .event_filter import from_tools, publish
@@ -170,11 +170,17 @@ class Session:
             self.publish(made)
             memory_updates.note_shown(self, [*(each.payload for each in heard), *payloads])
 
-    def tell(self, payload: Event, *, actor: Actor = "system", turn: str | None = None) -> None:
-        """The host has something to say (`task.updated`, `setting.toggled`…): the model hears of it before it is asked
-        the next time."""
-        check_event(payload)
-        self.log(payload, actor=actor, turn=turn)
+    def tell(
+        self,
+        event: Event | str,
+        fields: Mapping[str, object] | None = None,
+        *,
+        actor: Actor = "system",
+        turn: str | None = None,
+    ) -> None:
+        """Tell the model of something before it is asked the next time: an event, or its type (`task.updated`,
+        `setting.toggled`…) and its fields."""
+        self.log(checked_event(event, fields), actor=actor, turn=turn)
 
     def heard(self, envelope: Envelope) -> None:
         """A tool told something; its teller has published it."""
