@@ -355,7 +355,7 @@ def test_what_was_found_in_a_turn_that_was_given_up_is_found_again(room: Room, m
         box.toolset.at_reset(())
         running = asyncio.ensure_future(box.run([query, call("slow", "c2")]))
         await begun.wait()
-        while "mcp__box__send" not in box.toolset.found:
+        while "mcp__box__send" not in box.toolset.recent:
             await asyncio.sleep(0.01)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

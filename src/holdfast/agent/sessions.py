@@ -393,7 +393,7 @@ class Sessions:
                 effort=effort if effort in session.facts.efforts else "",
             )
             session.box.guides.keep(())  # what its parent was told and found stands in the parent's conversation
-            session.box.toolset.lost(session.box.toolset.found)
+            session.box.toolset.lost(session.box.toolset.recent)
             volatile = (VolatileChanged(text=parent.state.volatile),) if parent.state.volatile else ()
             self._begin(session, mine, around, SessionStarted(agent=role, client=CLIENT, model=model), *volatile)
         return session

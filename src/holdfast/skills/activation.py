@@ -201,9 +201,9 @@ class SkillActivationRegistry:
 
     def keep(self, messages: Iterable[Message]) -> None:
         """A reset left these messages: what stands in none of their tool results is forgotten, and frees its budget."""
-        kept = [block for message in messages for block in message.content if isinstance(block, ToolResult)]
+        results = [block for message in messages for block in message.content if isinstance(block, ToolResult)]
         with self._lock:
-            self._drop(name for name, each in self._loaded.items() if not any(map(each.stands_in, kept)))
+            self._drop(name for name, each in self._loaded.items() if not any(map(each.stands_in, results)))
 
     def _of(self, tool_use_id: str, name: str) -> bool:
         return name in self._loaded and self._loaded[name].tool_use_id == tool_use_id

@@ -138,8 +138,8 @@ class FieldCheck:
             self._error(f"`metadata` must be a mapping of names to texts, not {what}", entry, "metadata")
             return None
         members = self._front.members(entry.value, "metadata")
-        found = {key: self._member(key, member) for key, member in members.items()}
-        return {key: value for key, value in found.items() if value is not None}
+        values = {key: self._member(key, member) for key, member in members.items()}
+        return {key: value for key, value in values.items() if value is not None}
 
     def _member(self, key: str, entry: FrontmatterField) -> str | None:
         if kind(entry.key) != "str" or not _whole(key):
@@ -231,25 +231,25 @@ def long_description(text: str) -> str | None:
 
 def name_problems(name: str, directory: str) -> list[str]:
     """What is wrong with a name, one sentence each."""
-    found = []
+    problems = []
     quoted = _named(name)
     if len(name) > NAME_CHARS:
-        found.append(f"`name` has {len(name)} characters; {NAME_CHARS} are allowed")
+        problems.append(f"`name` has {len(name)} characters; {NAME_CHARS} are allowed")
     if not _UPPER.isdisjoint(name):
-        found.append(f"`name` {quoted} has upper-case letters; use lower-case ones")
+        problems.append(f"`name` {quoted} has upper-case letters; use lower-case ones")
     others = dict.fromkeys(char for char in name if char not in _ALLOWED and char not in _UPPER)
     if others:
         which = " ".join(_named(char) for char in list(others)[:5])
-        found.append(f"`name` {quoted} has characters that are not allowed ({which}); use a-z, 0-9 and hyphens")
+        problems.append(f"`name` {quoted} has characters that are not allowed ({which}); use a-z, 0-9 and hyphens")
     if name.startswith("-"):
-        found.append(f"`name` {quoted} begins with a hyphen; remove it")
+        problems.append(f"`name` {quoted} begins with a hyphen; remove it")
     if name.endswith("-"):
-        found.append(f"`name` {quoted} ends with a hyphen; remove it")
+        problems.append(f"`name` {quoted} ends with a hyphen; remove it")
     if "--" in name:
-        found.append(f"`name` {quoted} has two hyphens in a row; keep one")
+        problems.append(f"`name` {quoted} has two hyphens in a row; keep one")
     if name != directory:
-        found.append(f"`name` is {quoted}, but the directory is {_named(directory)}; make them equal")
-    return found
+        problems.append(f"`name` is {quoted}, but the directory is {_named(directory)}; make them equal")
+    return problems
 
 
 def _named(text: str) -> str:

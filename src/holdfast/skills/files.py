@@ -45,8 +45,8 @@ def lies_in(real: Path, directories: Set[Path]) -> bool:
 
 def files_of(skill_dir: Path) -> list[Path]:
     """By name, without those in hidden directories; links are named and not followed."""
-    found = islice(_below(skill_dir), _MOST_ENTRIES)
-    return sorted(path for path in found if path is not None and path != skill_dir / FILE)
+    paths = islice(_below(skill_dir), _MOST_ENTRIES)
+    return sorted(path for path in paths if path is not None and path != skill_dir / FILE)
 
 
 def named(path: Path, skill_dir: Path) -> str:

@@ -81,20 +81,20 @@ class Frontmatter:
 
     def members(self, node: yaml.MappingNode, inside: str = "") -> dict[str, FrontmatterField]:
         """What a mapping holds, by key. Merged mappings are refused: expanding them can go on for ever."""
-        found: dict[str, FrontmatterField] = {}
+        members_: dict[str, FrontmatterField] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None
             if name is None:
                 self._add("a field's name must be a word, not a list or a mapping", key, inside)
             elif kind(key) == "merge":
                 self._add("`<<` is not supported; write the fields out", key, inside)
-            elif name in found:
-                first = self.line(found[name].key)
+            elif name in members_:
+                first = self.line(members_[name].key)
                 where = f" in `{inside}`" if inside else ""
                 self._add(f"`{shown(name)}` stands{where} twice, first in line {first}; keep one", key, inside or name)
             else:
-                found[name] = FrontmatterField(key, value)
-        return found
+                members_[name] = FrontmatterField(key, value)
+        return members_
 
     def _add(self, message: str, node: yaml.Node, field: str) -> None:
         self.problems.append(SkillProblem(message=message, line=self.line(node), field=field or None))
@@ -127,9 +127,9 @@ class Frontmatter:
         """The line to look at, and what is to be done there."""
         began = line if error.context_mark is None else self._line(error.context_mark.index)
         for at in (line, began):
-            found = _OTHER_BREAKS.search(self._text.split("\n")[max(0, at - 2)])
-            if found is not None:
-                code = f"U+{ord(found[0]):04X}"
+            match = _OTHER_BREAKS.search(self._text.split("\n")[max(0, at - 2)])
+            if match is not None:
+                code = f"U+{ord(match[0]):04X}"
                 return at, f"the line holds {code}, at which YAML breaks it: remove that, or quote the value"
         if "mapping values are not allowed" in str(error.problem):
             return line, "a value with a colon in it must be in quotes"
@@ -137,7 +137,7 @@ class Frontmatter:
 
     def _bound(self) -> None:
         """Refuses what would take the parser long or the interpreter down, before it is built."""
-        directives = [found.end() for found in islice(_DIRECTIVE.finditer(self._text), MOST_DIRECTIVES + 1)]
+        directives = [match.end() for match in islice(_DIRECTIVE.finditer(self._text), MOST_DIRECTIVES + 1)]
         if len(directives) > MOST_DIRECTIVES:
             _fail("the frontmatter has too many lines that begin with `%`; remove them", self._line(directives[0]))
         depth = 0
@@ -153,8 +153,8 @@ class Frontmatter:
 
     def _unreadable(self) -> int:
         """The line of the first character that YAML forbids; the two parsers count to it in different units."""
-        found = yaml.reader.Reader.NON_PRINTABLE.search(self._text)
-        return 1 if found is None else self._line(found.start())
+        match = yaml.reader.Reader.NON_PRINTABLE.search(self._text)
+        return 1 if match is None else self._line(match.start())
 
     def _refuse_tags(self, root: yaml.Node) -> None:
         for node in _every(root):

@@ -67,13 +67,13 @@ def _within(skills: Collection[Skill], most: int) -> Collection[Skill]:
     if len(_whole(_line(skill) for skill in skills)) <= most:
         return skills
     room = most - len(_whole([LEFT_OUT.format(number=len(skills))]))
-    found = []
+    rows = []
     for skill in sorted(skills, key=lambda skill: (skill.source != "workspace", skill.name)):
         needed = len(_line(skill)) + 1
         if needed <= room:
             room -= needed
-            found.append(skill)
-    return found
+            rows.append(skill)
+    return rows
 
 
 def _line(skill: Skill, preloaded: bool = False) -> str:

@@ -33,13 +33,13 @@ _LONGEST_REASON = 2_000
 
 def roots_of(settings: Skills, workspace: Path | None) -> tuple[SkillRoot, ...]:
     """The configured roots: relative ones belong to the workspace, absolute ones are global."""
-    found = []
+    roots = []
     for path in map(Path, settings.roots):
         if path.is_absolute():
-            found.append(SkillRoot(path, "global"))
+            roots.append(SkillRoot(path, "global"))
         elif workspace is not None:
-            found.append(SkillRoot(lexical(workspace / path), "workspace"))
-    return tuple(dict.fromkeys(found))
+            roots.append(SkillRoot(lexical(workspace / path), "workspace"))
+    return tuple(dict.fromkeys(roots))
 
 
 class RootDirectory(Struct, frozen=True):
@@ -51,7 +51,7 @@ class RootDirectory(Struct, frozen=True):
 
 def places(roots: Sequence[SkillRoot], workspace: Path | None) -> tuple[list[RootDirectory], list[SkippedSkill]]:
     """The roots that can be used, each directory once, and those that cannot. A root that is not there is neither."""
-    found: list[RootDirectory] = []
+    directories: list[RootDirectory] = []
     skipped: list[SkippedSkill] = []
 
     def skip(path: Path, why: str) -> None:
@@ -69,12 +69,12 @@ def places(roots: Sequence[SkillRoot], workspace: Path | None) -> tuple[list[Roo
             skip(root.path, f"it cannot be used: {reason(error)}")
         else:
             if is_directory:
-                found.append(RootDirectory(root, real))
+                directories.append(RootDirectory(root, real))
             else:
                 skip(root.path, "it is not a directory; name one in skills.roots")
-    trusted = {place.real for place in found if not _escapes(place, workspace)}
+    trusted = {place.real for place in directories if not _escapes(place, workspace)}
     usable = []
-    for place in found:
+    for place in directories:
         if lies_in(place.real, trusted):
             usable.append(place)
         else:
@@ -92,14 +92,14 @@ def _escapes(place: RootDirectory, workspace: Path | None) -> bool:
     return inside and not place.real.is_relative_to(real)
 
 
-def _once(found: Sequence[RootDirectory]) -> list[RootDirectory]:
+def _once(directories: Sequence[RootDirectory]) -> list[RootDirectory]:
     """Each directory once, where it stands first at the level that wins."""
-    own = {place.real for place in found if place.root.source == "workspace"}
-    kept: dict[Path, RootDirectory] = {}
-    for place in found:
+    own = {place.real for place in directories if place.root.source == "workspace"}
+    once: dict[Path, RootDirectory] = {}
+    for place in directories:
         if place.root.source == "workspace" or place.real not in own:
-            kept.setdefault(place.real, place)
-    return list(kept.values())
+            once.setdefault(place.real, place)
+    return list(once.values())
 
 
 def load_skills(*, global_dir: Path | str | None, workspace_dir: Path | str | None) -> SkillStore:
@@ -126,11 +126,11 @@ def load_roots(roots: Sequence[SkillRoot], *, workspace: Path | None = None, str
     repository must not decide what is read. `strict` leaves out a skill whose description is too long, which is loaded
     with a warning otherwise.
     """
-    found, skipped = places(roots, workspace)
-    load = _Load({place.real for place in found}, strict)
+    directories, skipped = places(roots, workspace)
+    load = _Load({place.real for place in directories}, strict)
     load.skipped.extend(skipped)
     for level in ("workspace", "global"):
-        for place in found:
+        for place in directories:
             if place.root.source == level:
                 load.root(place)
     return SkillStore(load.skills.values(), skipped=load.skipped, shadowed=load.shadowed)

@@ -22,7 +22,7 @@ from .activation import RegistryState, SkillActivationRegistry
 from .index import render_index
 from .loader import skill_store_factory
 from .store import SkillStore
-from .tools import SKILL_TOOLS, asked_for, loaded_event
+from .tools import SKILL_TOOLS, loaded_event, requested_skill
 
 _GAP = "\n\n"
 
@@ -62,15 +62,15 @@ class SessionSkills:
         settings: Skills = Skills(),  # noqa: B008  frozen
         state: bytes | None = None,
     ) -> None:
-        known = SkillsState() if state is None else _known(state)
+        stored = SkillsState() if state is None else _decode_state(state)
         self.store, self.settings = store, settings
         self.registry = SkillActivationRegistry(
             max_activations=settings.max_activations,
             warn_tokens=settings.warn_tokens,
             hard_tokens=settings.hard_tokens,
-            state=known.registry,
+            state=stored.registry,
         )
-        self._composed, self._announced = known.composed, known.announced
+        self._composed, self._announced = stored.composed, stored.announced
         self._session: str | None = None
 
     @classmethod
@@ -183,12 +183,12 @@ class SessionSkills:
     @property
     def state(self) -> bytes:
         """What has to survive a restart, beside the text that was composed."""
-        known = SkillsState(registry=self.registry.state, composed=self._composed, announced=self._announced)
-        return msgspec.msgpack.encode(known)
+        state = SkillsState(registry=self.registry.state, composed=self._composed, announced=self._announced)
+        return msgspec.msgpack.encode(state)
 
 
 def _loads(calls: Iterable[ToolUse]) -> list[tuple[str, str]]:
-    return [(call.id, name) for call in calls if (name := asked_for(call)) is not None]
+    return [(call.id, name) for call in calls if (name := requested_skill(call)) is not None]
 
 
 def _text(tool: ToolDefinition | Opaque) -> str:
@@ -202,7 +202,7 @@ def _joined(*parts: str) -> str:
     return _GAP.join(part for part in parts if part)
 
 
-def _known(state: bytes) -> SkillsState:
+def _decode_state(state: bytes) -> SkillsState:
     try:
         return msgspec.msgpack.decode(state, type=SkillsState)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

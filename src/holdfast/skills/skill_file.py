@@ -48,12 +48,12 @@ def problems(
         front = Frontmatter(decoded(data))
     except SkillValidationError as error:
         return error.problems
-    found = FieldCheck(front, skill_dir.name, strict=strict, refuse_long=refuse_long).problems
-    return (*_by_line(found), *_of_body(front.body))
+    problems_ = FieldCheck(front, skill_dir.name, strict=strict, refuse_long=refuse_long).problems
+    return (*_by_line(problems_), *_of_body(front.body))
 
 
-def _by_line(found: Iterable[SkillProblem]) -> list[SkillProblem]:
-    return sorted(found, key=lambda problem: problem.line or 0)
+def _by_line(problems: Iterable[SkillProblem]) -> list[SkillProblem]:
+    return sorted(problems, key=lambda problem: problem.line or 0)
 
 
 def _of_body(body: str) -> list[SkillProblem]:

@@ -38,23 +38,23 @@ class SkillSearch:
         limit, query = max(0, min(limit, len(self._skills))), query.strip()
         if not query:
             return self._skills[:limit]
-        asked = _asked(query)
-        if len(asked) > 1 and COMMON.issuperset(asked):
-            phrase = " ".join(asked)
-            found = self._scored([phrase, phrase.replace(" ", "-")]) or list(range(limit))
-            return [self._skills[at] for at in found[:limit]]
-        found = self._ranked(query, limit) if len(asked) > 1 else []
-        if len(found) < limit:
-            ranked = frozenset(found)
-            found += [at for at in self._scored(asked) if at not in ranked]
-        return [self._skills[at] for at in found[:limit]]
+        terms = _terms_of(query)
+        if len(terms) > 1 and COMMON.issuperset(terms):
+            phrase = " ".join(terms)
+            ranked_ = self._scored([phrase, phrase.replace(" ", "-")]) or list(range(limit))
+            return [self._skills[at] for at in ranked_[:limit]]
+        ranked_ = self._ranked(query, limit) if len(terms) > 1 else []
+        if len(ranked_) < limit:
+            ranked = frozenset(ranked_)
+            ranked_ += [at for at in self._scored(terms) if at not in ranked]
+        return [self._skills[at] for at in ranked_[:limit]]
 
-    def _scored(self, asked: Sequence[str]) -> list[int]:
+    def _scored(self, terms: Sequence[str]) -> list[int]:
         """The places of the skills that have any of these."""
-        asked, scores = [word for word in asked if word in self._all], []
+        terms, scores = [word for word in terms if word in self._all], []
         for at, (name, description) in enumerate(self._texts):
             score = 0
-            for word in asked:
+            for word in terms:
                 if word in name:
                     score += IN_NAME
                 if word in description:
@@ -79,7 +79,7 @@ class SkillSearch:
         return self._index.search(stems, limit)
 
 
-def _asked(query: str) -> list[str]:
+def _terms_of(query: str) -> list[str]:
     """What is looked for: the query itself where it is one word, else its words without the signs around and between
     them."""
     parts = query.casefold().split()

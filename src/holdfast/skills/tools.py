@@ -69,23 +69,25 @@ _MOST_FILES = 50
 
 async def _search(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     query = str(input["query"]).strip()
-    found = _session(context).store.search(query, limit=int(input.get("limit", 10)))
-    said = shown(one_line(query))
-    lines = [MATCHES.format(query=said, number=len(found)) if found else NO_MATCHES.format(query=said)]
-    lines += [MATCH.format(name=each.name, source=each.source, description=indexed(each.description)) for each in found]
-    names = [each.name for each in found]
+    skills = _session(context).store.search(query, limit=int(input.get("limit", 10)))
+    shown_query = shown(one_line(query))
+    lines = [MATCHES.format(query=shown_query, number=len(skills)) if skills else NO_MATCHES.format(query=shown_query)]
+    lines += [
+        MATCH.format(name=each.name, source=each.source, description=indexed(each.description)) for each in skills
+    ]
+    names = [each.name for each in skills]
     return ToolOutput(
-        content="\n".join(lines), metadata={"query": query, "result_count": len(found), "result_names": names}
+        content="\n".join(lines), metadata={"query": query, "result_count": len(skills), "result_names": names}
     )
 
 
 async def _load(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     session, name = _session(context), str(input["name"])
     skill, registry = session.store.get(name), session.registry
-    found = registry.standing(name) if skill is None else registry.load(skill, context.tool_use_id)
-    if found is None:
+    standing = registry.standing(name) if skill is None else registry.load(skill, context.tool_use_id)
+    if standing is None:
         raise ToolExecutionError(UNKNOWN.format(name=shown(name)))
-    what, made = found
+    what, made = standing
     if what == "body" and skill is not None:
         event = loaded_event(made, "on_demand")
         content = (Text(mend(skill.section)), *_files(skill, context))
@@ -98,11 +100,11 @@ async def _load(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 def _files(skill: Skill, context: ToolContext) -> tuple[Text, ...]:
     """What a body may refer to, in a block of its own: the body is given as it is, and names files relative to a
     directory that it does not know."""
-    found = [shown(named(path, skill.skill_dir)) for path in files_of(skill.skill_dir)]
-    if not found:
+    names = [shown(named(path, skill.skill_dir)) for path in files_of(skill.skill_dir)]
+    if not names:
         return ()
-    more = f" and {len(found) - _MOST_FILES} more" if len(found) > _MOST_FILES else ""
-    return (Text(FILES.format(place=_place(skill, context), names=", ".join(found[:_MOST_FILES]) + more)),)
+    more = f" and {len(names) - _MOST_FILES} more" if len(names) > _MOST_FILES else ""
+    return (Text(FILES.format(place=_place(skill, context), names=", ".join(names[:_MOST_FILES]) + more)),)
 
 
 def _place(skill: Skill, context: ToolContext) -> str:
@@ -113,14 +115,14 @@ def _place(skill: Skill, context: ToolContext) -> str:
     return shown(place)
 
 
-def asked_for(call: ToolUse) -> str | None:
+def requested_skill(call: ToolUse) -> str | None:
     """The name of the skill that a call is to load, also by way of call_tool."""
     if call.name not in (SKILL_LOAD, CALL_TOOL):
         return None
-    meant = (SKILL_LOAD, given(call)) if call.name == SKILL_LOAD else unwrapped(call)
-    if isinstance(meant, RefusedCall) or meant[0] != SKILL_LOAD or isinstance(meant[1], RefusedCall):
+    target = (SKILL_LOAD, given(call)) if call.name == SKILL_LOAD else unwrapped(call)
+    if isinstance(target, RefusedCall) or target[0] != SKILL_LOAD or isinstance(target[1], RefusedCall):
         return None
-    return str(meant[1].get("name", ""))
+    return str(target[1].get("name", ""))
 
 
 def loaded_event(made: Activation, why: LoadReason) -> SkillLoaded:

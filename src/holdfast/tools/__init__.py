@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from .text_limits import mend as mend
     from .text_limits import shown as shown
     from .time_limits import WorkTimeout as WorkTimeout
-    from .time_limits import bounded as bounded
-    from .time_limits import ended as ended
-    from .time_limits import heard as heard
     from .time_limits import in_thread as in_thread
+    from .time_limits import retrieve_exception as retrieve_exception
+    from .time_limits import run_bounded as run_bounded
+    from .time_limits import wait_until_done as wait_until_done
     from .toolbox import DIALECT_OF as DIALECT_OF
     from .toolbox import Toolbox as Toolbox
     from .toolbox import ToolHost as ToolHost
@@ -100,7 +100,7 @@ else:
             ".safe_files": "directory no_file open_file",
             ".search": "COMMON ToolIndex ToolMatches WordIndex meant words",
             ".text_limits": "cut mend shown",
-            ".time_limits": "WorkTimeout bounded ended heard in_thread",
+            ".time_limits": "WorkTimeout in_thread retrieve_exception run_bounded wait_until_done",
             ".toolbox": "DIALECT_OF ToolHost ToolSession ToolSources Toolbox TurnResults dialect_of_model",
             ".toolkit": "flag go_on number opened_directory schema text whole",
             ".toolset": "Redeclared ToolSet",

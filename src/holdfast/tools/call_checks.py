@@ -19,13 +19,13 @@ _LISTED = 30
 
 def unknown(name: str, tools: Iterable[str]) -> RefusedCall:
     """A name that no tool has, and those it may have meant."""
-    known = sorted(tools)
-    near = get_close_matches(name[:_LONGEST], known, n=3)
+    names = sorted(tools)
+    near = get_close_matches(name[:_LONGEST], names, n=3)
     if near:
         hint = f"Did you mean {' or '.join(near)}?"
-    elif known:
-        more = ", …" if len(known) > _LISTED else ""
-        hint = f"There are: {', '.join(known[:_LISTED])}{more}."
+    elif names:
+        more = ", …" if len(names) > _LISTED else ""
+        hint = f"There are: {', '.join(names[:_LISTED])}{more}."
     else:
         hint = "There are no tools."
     return RefusedCall(f"There is no tool named {shown(name)!r}. {hint}")
@@ -35,13 +35,13 @@ def read_input(call: ToolUse) -> dict[str, Any] | RefusedCall:
     """The input of a call as an object. None at all counts as an empty one: that is what some models send."""
     try:
         text = call.input.decode("utf-8") if isinstance(call.input, (bytes, bytearray)) else str(call.input)
-        found = json.loads(text, parse_constant=_no_number) if text.strip() else {}
+        value = json.loads(text, parse_constant=_no_number) if text.strip() else {}
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else shown(error)
         return _invalid(call, f"is not valid JSON ({why})")
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         return _invalid(call, "is not a JSON object")
-    return found
+    return value
 
 
 def _invalid(call: ToolUse, what: str) -> RefusedCall:

@@ -88,19 +88,19 @@ def loaded_text(names: Sequence[str]) -> str:
 
 
 def answer(
-    carrier: Carrier, found: Sequence[ToolDefinition], names: Sequence[str], *, fresh: Sequence[str], full: bool
+    carrier: Carrier, definitions: Sequence[ToolDefinition], names: Sequence[str], *, fresh: Sequence[str], full: bool
 ) -> DiscoveryAnswer:
     """What a search answers that found these tools; of `names` some may be declared already and need no definition.
 
     `fresh` are the names that no answer has brought before. With `full` the schemas stand in the answer also where they
     are redundant; references stand alone, because the provider takes nothing beside them.
     """
-    text = functions_text(found) if found and (full or carrier == "call_tool") else loaded_text(names)
+    text = functions_text(definitions) if definitions and (full or carrier == "call_tool") else loaded_text(names)
     blocks: tuple[Block, ...] = (Text(text),)
     messages: tuple[Message, ...] = ()
-    if carrier == "references" and found:
-        blocks = tuple(_reference(definition.name) for definition in found)
-    late = [definition for definition in found if definition.name in fresh]
+    if carrier == "references" and definitions:
+        blocks = tuple(_reference(definition.name) for definition in definitions)
+    late = [definition for definition in definitions if definition.name in fresh]
     if carrier == "additional" and late:
         messages = (Message("system", (_additional(late),)),)
     return DiscoveryAnswer(blocks=blocks, messages=messages)
@@ -161,12 +161,12 @@ def _fitting(message: Message, carrier: Carrier) -> Message | None:
 
 
 def _worded(result: ToolResult) -> ToolResult:
-    found = [block for block in result.content if isinstance(block, Opaque) and block.kind == _REFERENCE]
-    if not found:
+    references = [block for block in result.content if isinstance(block, Opaque) and block.kind == _REFERENCE]
+    if not references:
         return result
-    names = (string_of((object_of(block.raw) or {}).get("tool_name")) or "" for block in found)
+    names = (string_of((object_of(block.raw) or {}).get("tool_name")) or "" for block in references)
     text = f"Found: {', '.join(names)}. Search again for those that are not declared before you call them."
-    return replace(result, content=(Text(text), *(block for block in result.content if block not in found)))
+    return replace(result, content=(Text(text), *(block for block in result.content if block not in references)))
 
 
 # Calls

@@ -28,8 +28,8 @@ from holdfast.records.events import ToolConfirmationRequested, ToolConfirmationR
 from .change_lock import LoopLock
 from .contract import Effect, Tool, ToolContext
 from .safe_files import open_file, put_file
-from .text_limits import as_json, mend, said
-from .time_limits import bounded, in_thread
+from .text_limits import as_json, describe_error, mend
+from .time_limits import in_thread, run_bounded
 from .workspace import Workspace
 
 try:
@@ -107,9 +107,9 @@ class Confirmations:
             return refusal or _YES
         name = tool.name
         about = (context.workspace.root, name, _subject(tool, input, context.workspace))
-        known = await self._known(about)
-        if known is not None:
-            return known
+        decision = await self._known(about)
+        if decision is not None:
+            return decision
         if self._confirmer is None:
             return Decision(False, why=f"{name} needs the user's consent, and nobody can be asked here.")
         async with self._asking:
@@ -135,10 +135,10 @@ class Confirmations:
         context.emit(ToolConfirmationRequested(tool=tool.name, tool_use_id=context.tool_use_id, question=question.text))
         decision = Decision(False, why="The question was not answered.")
         try:
-            decision = _checked(await bounded(lambda: confirmer(question), stopping=context.cancel.set))
+            decision = _as_decision(await run_bounded(lambda: confirmer(question), stopping=context.cancel.set))
         except Exception as error:
             logger.exception("the question whether %s may run could not be asked", tool.name)
-            decision = Decision(False, why=f"The user could not be asked ({said(error, 200)}).")
+            decision = Decision(False, why=f"The user could not be asked ({describe_error(error, 200)}).")
         finally:
             context.emit(
                 ToolConfirmationResolved(
@@ -178,14 +178,14 @@ def _wants(tool: Tool) -> str:
     return f"{tool.name} wants to {_WANTS[tool.effect]}"
 
 
-def _checked(found: object) -> Decision:
+def _as_decision(answer: object) -> Decision:
     """An answer that is exactly a yes, or a refusal."""
-    if not isinstance(found, Decision):
+    if not isinstance(answer, Decision):
         return Decision(False, why="The question was not answered with a decision.")
-    scope: Scope = found.scope if found.scope in ("once", "session", "always") else "once"
-    if found.allowed is True:
+    scope: Scope = answer.scope if answer.scope in ("once", "session", "always") else "once"
+    if answer.allowed is True:
         return Decision(True, scope)
-    return Decision(False, scope, mend(str(found.why or "The user did not allow it.")))
+    return Decision(False, scope, mend(str(answer.why or "The user did not allow it.")))
 
 
 def _subject(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str | None:
@@ -193,21 +193,21 @@ def _subject(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str 
     if tool.subject is None:
         return None
     try:
-        found = tool.subject(input)
+        subject = tool.subject(input)
     except Exception:
         logger.exception("%s cannot say what a call is about", tool.name)
-        found = None
-    return (mend(found) if isinstance(found, str) else as_json(input) or "{}") + _leads(tool, input, workspace)
+        subject = None
+    return (mend(subject) if isinstance(subject, str) else as_json(input) or "{}") + _leads(tool, input, workspace)
 
 
 def _leads(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str:
     """Where its paths really lead: whoever says yes to `notes.txt` must know that it is a link to a hook of git's."""
-    said = ""
+    links = ""
     for touch in tool.paths:
         for path in touch.named(input):
             if isinstance(path, str) and (real := workspace.leads(path)) is not None:
-                said += f" ({path} leads to {real})"
-    return mend(said)
+                links += f" ({path} leads to {real})"
+    return mend(links)
 
 
 def _printable(text: str) -> str:
@@ -245,8 +245,8 @@ class DecisionFile:
     def find(self, workspace: Path, tool: str, subject: str | None) -> bool | None:
         """What was decided for this tool and subject; a refusal wins."""
         about = (mend(str(workspace)), tool, subject)
-        found = {each.allowed for each in self._read() if each.about == about}
-        return None if not found else found == {True}
+        decisions = {each.allowed for each in self._read() if each.about == about}
+        return None if not decisions else decisions == {True}
 
     def put(self, workspace: Path, tool: str, subject: str | None, allowed: bool) -> bool:
         """Write a decision down; whether that was possible."""
@@ -268,8 +268,8 @@ class DecisionFile:
     def _read(self) -> tuple[StoredDecision, ...]:
         try:
             with open_file(self._real(), (FILE,)) as file:
-                found = os.fstat(file.fileno())
-                if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
+                status = os.fstat(file.fileno())
+                if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
                     warn_once(logger, "%s may be written by others and is not believed; remove it", FILE)
                     return ()
                 data = file.read(_LARGEST + 1)

@@ -61,11 +61,11 @@ class Descendants:
             return []
         table = {each.id: each for each in _processes() if each.started >= first.started}
         table.pop(os.getpid(), None)
-        known = {each.id for each in (first, *self._last) if _is_in(each, table)}
-        known |= {each.id for each in table.values() if each.id not in known and self._is_marked(each)}
-        while more := {each.id for each in table.values() if each.parent in known} - known:
-            known |= more
-        self._last = [table[each] for each in known if table[each].group != first.id]
+        ids = {each.id for each in (first, *self._last) if _is_in(each, table)}
+        ids |= {each.id for each in table.values() if each.id not in ids and self._is_marked(each)}
+        while more := {each.id for each in table.values() if each.parent in ids} - ids:
+            ids |= more
+        self._last = [table[each] for each in ids if table[each].group != first.id]
         return self._last
 
     def _is_marked(self, process: Process) -> bool:
@@ -86,8 +86,8 @@ def _processes() -> Iterator[Process]:
     except OSError:
         return
     for name in names:
-        if name.isdigit() and (found := _process(int(name))) is not None:
-            yield found
+        if name.isdigit() and (process := _process(int(name))) is not None:
+            yield process
 
 
 def _process(number: int, *, dead: bool = False) -> Process | None:

@@ -78,14 +78,14 @@ class Discovery:
         query = str(input.get("query", ""))
         limit = min(MOST, max(1, int(input.get("limit", DEFAULT))))
         try:
-            found, index = await self._find(query, limit)
+            matches, index = await self._find(query, limit)
         except HoldfastError as error:
             raise ToolExecutionError(str(error)) from error
-        declared = [name for name in found.unknown if name in self._toolset.declared]
-        found = replace(found, unknown=tuple(name for name in found.unknown if name not in declared))
-        if not found.tools and not declared:
-            return ToolOutput(content=_nothing(query, found, index), metadata=_metadata(found, (), ()))
-        return self._answer(found, declared, context)
+        declared = [name for name in matches.unknown if name in self._toolset.declared]
+        matches = replace(matches, unknown=tuple(name for name in matches.unknown if name not in declared))
+        if not matches.tools and not declared:
+            return ToolOutput(content=_nothing(query, matches, index), metadata=_metadata(matches, (), ()))
+        return self._answer(matches, declared, context)
 
     async def _find(self, query: str, limit: int) -> tuple[ToolMatches, ToolIndex]:
         """What is found among the tools of this moment: they may change while an index is made."""
@@ -94,33 +94,33 @@ class Discovery:
             if self._index is None or self._index[0] != version:
                 self._index = version, ToolIndex(self._toolset.findable())
             index = self._index[1]
-            found = await asyncio.to_thread(index.find, query, limit) if index.unbuilt else index.find(query, limit)
+            matches = await asyncio.to_thread(index.find, query, limit) if index.unbuilt else index.find(query, limit)
             if self._toolset.version == version:
-                return found, index
+                return matches, index
 
-    def _answer(self, found: ToolMatches, declared: Sequence[str], context: ToolContext) -> ToolOutput:
+    def _answer(self, matches: ToolMatches, declared: Sequence[str], context: ToolContext) -> ToolOutput:
         """Tools that were found before stand in the history already: they are only named, as the declared ones are. Who
         asks for one by its name where it stands in an answer alone gets it again: he may not have it."""
         toolset = self._toolset
-        before = set(toolset.found)
-        names = tuple(tool.name for tool in found.tools if tool.name not in before)
-        again = found.selected and toolset.carrier != "redeclare"
+        before = set(toolset.recent)
+        names = tuple(tool.name for tool in matches.tools if tool.name not in before)
+        again = matches.selected and toolset.carrier != "redeclare"
         if again:
-            toolset.lost(tool.name for tool in found.tools)
-        wanted = [tool for tool in found.tools if again or tool.name not in before]
-        known = [*(tool.name for tool in found.tools if tool not in wanted), *declared]
-        blocks: tuple[Block, ...] = (Text(loaded_text(known)),)
+            toolset.lost(tool.name for tool in matches.tools)
+        requested = [tool for tool in matches.tools if again or tool.name not in before]
+        callable_names = [*(tool.name for tool in matches.tools if tool not in requested), *declared]
+        blocks: tuple[Block, ...] = (Text(loaded_text(callable_names)),)
         messages: tuple[Message, ...] = ()
-        if wanted:
-            discovered = toolset.discover(wanted)
+        if requested:
+            discovered = toolset.discover(requested)
             blocks, messages = discovered.blocks, discovered.messages
-        beside = known if wanted else ()
+        beside = callable_names if requested else ()
         if names:
             context.emit(ToolDiscovered(tools=names, tool_use_id=context.tool_use_id or None))
         return ToolOutput(
-            content=_with_note(blocks, _note(found, beside)),
+            content=_with_note(blocks, _note(matches, beside)),
             messages=messages,
-            metadata=_metadata(found, names, declared),
+            metadata=_metadata(matches, names, declared),
         )
 
 
@@ -129,14 +129,14 @@ def _with_note(blocks: tuple[Block, ...], note: str) -> tuple[Block, ...]:
     return (*blocks, Text(note)) if note and all(isinstance(block, Text) for block in blocks) else blocks
 
 
-def _note(found: ToolMatches, beside: Sequence[str]) -> str:
+def _note(matches: ToolMatches, beside: Sequence[str]) -> str:
     lines = []
     if beside:
         lines.append(f"Callable already: {', '.join(beside)}.")
-    if found.unknown:
-        lines.append(_missing(found.unknown))
-    if found.more:
-        lines.append(f"{found.more} more tool(s) of this server are left out; raise the limit or search by words.")
+    if matches.unknown:
+        lines.append(_missing(matches.unknown))
+    if matches.more:
+        lines.append(f"{matches.more} more tool(s) of this server are left out; raise the limit or search by words.")
     return "\n".join(lines)
 
 
@@ -145,27 +145,27 @@ def _missing(names: Sequence[str]) -> str:
     return f"There is no tool named {listed}{', …' if len(names) > _LISTED else ''} to be found."
 
 
-def _nothing(query: str, found: ToolMatches, index: ToolIndex) -> str:
+def _nothing(query: str, matches: ToolMatches, index: ToolIndex) -> str:
     """Why nothing is found, and what there is."""
     if not index.tools:
         return "There are no further tools to be found: all that exist are declared."
-    said = _missing(found.unknown) if found.unknown else f"No tool matches {shown(query)!r}."
+    problem = _missing(matches.unknown) if matches.unknown else f"No tool matches {shown(query)!r}."
     among = ""
     if index.servers:
         listed = ", ".join(index.servers[:_LISTED]) + (", …" if len(index.servers) > _LISTED else "")
         among = f" of the server(s) {listed}" if all(tool.server for tool in index.tools) else f", also of {listed}"
-    return f"{said} {len(index.tools)} tool(s) can be found{among}: try other words, or the name of a server."
+    return f"{problem} {len(index.tools)} tool(s) can be found{among}: try other words, or the name of a server."
 
 
-def _metadata(found: ToolMatches, fresh: Sequence[str], declared: Sequence[str]) -> dict[str, Any]:
+def _metadata(matches: ToolMatches, fresh: Sequence[str], declared: Sequence[str]) -> dict[str, Any]:
     """For the trace and for those who watch: all that was found, what of it is `new`, what was asked for by its name
     and is declared anyway."""
     return {
-        "found": [tool.name for tool in found.tools],
+        "found": [tool.name for tool in matches.tools],
         "declared": list(declared),
         "new": list(fresh),
-        "unknown": list(found.unknown[:_LISTED]),
-        "more": found.more,
+        "unknown": list(matches.unknown[:_LISTED]),
+        "more": matches.more,
     }
 
 

@@ -41,8 +41,8 @@ from .contract import (
 from .journal import ToolJournal
 from .keys import Keys
 from .results import CANCELLED, NOT_BEGUN, ResultPipeline, content, failure, shortened, success, text_of
-from .text_limits import as_json, cut, mend, said, shown, words
-from .time_limits import GRACE_S, WorkAborted, WorkTimeout, bounded, ended, heard, in_thread
+from .text_limits import as_json, cut, describe_error, error_text, mend, shown
+from .time_limits import GRACE_S, WorkAborted, WorkTimeout, in_thread, retrieve_exception, run_bounded, wait_until_done
 from .validation import check, require
 from .workspace import Workspace
 
@@ -67,7 +67,7 @@ class _Job(Struct):
     """One call on its way."""
 
     call: ToolUse
-    found: ResolvedCall | RefusedCall
+    resolved: ResolvedCall | RefusedCall
     name: str
     context: ToolContext
     elapsed_us: int | None = None
@@ -154,7 +154,7 @@ class Dispatcher:
             for call in calls:
                 job = self._job(call, turn, repeated=call.id in seen)
                 seen.add(call.id)
-                if isinstance(job.found, RefusedCall) or not job.found.tool.mutating:
+                if isinstance(job.resolved, RefusedCall) or not job.resolved.tool.mutating:
                     quiet.append(job)
                     continue
                 answers += await self._together(quiet, cancel, stop)
@@ -163,24 +163,24 @@ class Dispatcher:
             answers += await self._together(quiet, cancel, stop)
         finally:
             stop.cancel()
-            await ended(stop)
+            await wait_until_done(stop)
         return tuple(answers)
 
     def _job(self, call: ToolUse, turn: str | None, *, repeated: bool) -> _Job:
-        found: ResolvedCall | RefusedCall
+        resolved: ResolvedCall | RefusedCall
         try:
-            found = self._find(call)
+            resolved = self._find(call)
             if repeated:
-                found = RefusedCall(
+                resolved = RefusedCall(
                     f"The id {shown(call.id)} stands for another call of this turn; this one was not run."
                 )
-            elif isinstance(found, ResolvedCall) and not isinstance(found.input, Mapping):
-                found = RefusedCall(f"The input of {shown(found.tool.name)} is not a JSON object.", invalid=True)
+            elif isinstance(resolved, ResolvedCall) and not isinstance(resolved.input, Mapping):
+                resolved = RefusedCall(f"The input of {shown(resolved.tool.name)} is not a JSON object.", invalid=True)
         except Exception as error:
             logger.exception("the tool %s could not be looked up", shown(call.name))
-            found = RefusedCall(f"{shown(call.name)} could not be looked up ({said(error, 200)}).")
-        name = found.tool.name if isinstance(found, ResolvedCall) else call.name
-        return _Job(call, found, name, self._context(call, turn))
+            resolved = RefusedCall(f"{shown(call.name)} could not be looked up ({describe_error(error, 200)}).")
+        name = resolved.tool.name if isinstance(resolved, ResolvedCall) else call.name
+        return _Job(call, resolved, name, self._context(call, turn))
 
     def _context(self, call: ToolUse, turn: str | None) -> ToolContext:
         journal, watcher = self._journal, self._stream  # not self: a command in the background keeps them, and would us
@@ -220,7 +220,11 @@ class Dispatcher:
         return [task.result() for task in tasks]
 
     async def _answer(self, job: _Job, cancel: Cancel, stop: asyncio.Task[None]) -> ToolAnswer:
-        given = as_json(job.found.input) if isinstance(job.found, ResolvedCall) and job.found.via else _sent(job.call)
+        given = (
+            as_json(job.resolved.input)
+            if isinstance(job.resolved, ResolvedCall) and job.resolved.via
+            else _sent(job.call)
+        )
         job.context.emit(ToolCalled(tool=job.name, tool_use_id=job.call.id, input=given))
         if cancel.is_set():
             return self._failed(job, NOT_BEGUN, cancelled=True)
@@ -237,7 +241,7 @@ class Dispatcher:
             job.context.emit(ToolInputInvalid(tool=job.name, tool_use_id=job.call.id, error_message=text))
             return failure(job.call, job.name, text)
         except HoldfastError as error:
-            text = await self._error_text(job, self._keys.masked(words(error)))
+            text = await self._error_text(job, self._keys.masked(error_text(error)))
             return self._failed(job, text, metadata=getattr(error, "metadata", None))
         except WorkAborted as error:
             return self._failed(job, f"{job.name} failed: {error}.")
@@ -245,7 +249,7 @@ class Dispatcher:
             raise
         except BaseException as error:
             logger.info("%s raised an exception", job.name, exc_info=error)
-            return self._failed(job, f"{job.name} failed: {said(error)}")
+            return self._failed(job, f"{job.name} failed: {describe_error(error)}")
 
     async def _masked(self, output: ToolOutput) -> ToolOutput:
         large = len(text_of(output.blocks)) > _LARGE
@@ -254,34 +258,34 @@ class Dispatcher:
     async def _until(self, job: _Job, stop: asyncio.Task[None]) -> ToolOutput:
         """The call's output, or the end of it when somebody says stop."""
         task = asyncio.create_task(self._carry_out(job))
-        task.add_done_callback(heard)
+        task.add_done_callback(retrieve_exception)
         try:
             await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if not task.done():
                 job.context.cancel.set()
                 task.cancel()
-                await ended(task)
+                await wait_until_done(task)
         return task.result()
 
     async def _carry_out(self, job: _Job) -> ToolOutput:
-        found, context = job.found, job.context
-        if isinstance(found, RefusedCall):
-            raise _Invalid(found.text) if found.invalid else ToolExecutionError(found.text)
-        tool = found.tool
-        problem = await self._problem(tool, found.input, len(job.call.input))
+        resolved, context = job.resolved, job.context
+        if isinstance(resolved, RefusedCall):
+            raise _Invalid(resolved.text) if resolved.invalid else ToolExecutionError(resolved.text)
+        tool = resolved.tool
+        problem = await self._problem(tool, resolved.input, len(job.call.input))
         if problem is not None:
             raise _Invalid(problem)
-        self._keys.check(tool, found.input)
-        self._check_paths(tool, found.input)
-        decision = await self._confirmations.decide(tool, found.input, context)
+        self._keys.check(tool, resolved.input)
+        self._check_paths(tool, resolved.input)
+        decision = await self._confirmations.decide(tool, resolved.input, context)
         if not decision.allowed:
             raise ToolExecutionError(f"The call was not run. {decision.why}".strip(), {"refused": True})
         if not tool.mutating:
-            return await self._perform(job, tool, found.input)
+            return await self._perform(job, tool, resolved.input)
         async with alone(self._write_lock):
-            self._check_paths(tool, found.input)  # the user may have taken his time, and others had their turn
-            return await self._perform(job, tool, found.input)
+            self._check_paths(tool, resolved.input)  # the user may have taken his time, and others had their turn
+            return await self._perform(job, tool, resolved.input)
 
     async def _problem(self, tool: Tool, input: Mapping[str, Any], size: int) -> str | None:
         checked = partial(check, tool.name, tool.input_schema, input, stranger=tool.source == "mcp")
@@ -289,7 +293,7 @@ class Dispatcher:
             return checked()
         try:
             work = partial(in_thread, partial(checked, references=size))
-            return await bounded(work, timeout=_CHECK_S, grace=self._grace)
+            return await run_bounded(work, timeout=_CHECK_S, grace=self._grace)
         except WorkTimeout as late:
             raise ToolExecutionError(f"The input of {tool.name} is too large to be checked; make it smaller.") from late
 
@@ -302,7 +306,7 @@ class Dispatcher:
         limit = self._settings.timeout_s if tool.timeout_s is None else tool.timeout_s
         context, began = job.context, time.monotonic_ns()
         try:
-            output = await bounded(
+            output = await run_bounded(
                 lambda: tool.run(input, context), timeout=limit, grace=self._grace, stopping=context.cancel.set
             )
         except WorkTimeout as late:
@@ -316,14 +320,14 @@ class Dispatcher:
 
     async def _shaped(self, job: _Job, output: ToolOutput) -> ToolOutput:
         """The output as it is answered. One at a time: what is given once must not be given twice."""
-        results, found = self._results, job.found
-        if results is None or not isinstance(found, ResolvedCall):
+        results, resolved = self._results, job.resolved
+        if results is None or not isinstance(resolved, ResolvedCall):
             return output
-        tool = found.tool
+        tool = resolved.tool
         try:
             async with self._shape_lock:
                 work = partial(in_thread, results.shape, tool, job.call, output, job.context)
-                shaped = await bounded(work, timeout=_SHAPE_S)
+                shaped = await run_bounded(work, timeout=_SHAPE_S)
             return msgspec.structs.replace(shaped, content=content(shaped, tool.name))
         except Exception:
             logger.exception("the output of %s could not be shaped", tool.name)
@@ -334,11 +338,11 @@ class Dispatcher:
 
     async def _error_text(self, job: _Job, text: str) -> str:
         """What the model is told of an error: all of it, or where all of it is."""
-        results, found = self._results, job.found
-        if results is not None and isinstance(found, ResolvedCall):
+        results, resolved = self._results, job.resolved
+        if results is not None and isinstance(resolved, ResolvedCall):
             try:
-                work = partial(in_thread, results.shorten, found.tool, job.call, mend(text), job.context)
-                text = await bounded(work, timeout=_SHAPE_S)
+                work = partial(in_thread, results.shorten, resolved.tool, job.call, mend(text), job.context)
+                text = await run_bounded(work, timeout=_SHAPE_S)
             except Exception:
                 logger.exception("the error of %s could not be offloaded", job.name)
         return cut(text, self._settings.offload.hard_cap_chars)
@@ -377,15 +381,15 @@ def _sent(call: ToolUse) -> str:
     return call.input.decode("utf-8", "replace") if isinstance(call.input, bytes) else str(call.input)
 
 
-def _places(found: object) -> tuple[str, ...]:
-    if isinstance(found, (tuple, list)):
-        return tuple(str(each) for each in found)
-    return (found,) if isinstance(found, str) else ()
+def _places(paths: object) -> tuple[str, ...]:
+    if isinstance(paths, (tuple, list)):
+        return tuple(str(each) for each in paths)
+    return (paths,) if isinstance(paths, str) else ()
 
 
 def _events(answer: ToolAnswer) -> tuple[Event, ...]:
-    found = None if answer.output is None else answer.output.events
-    return tuple(found) if isinstance(found, (tuple, list)) else ()
+    events = None if answer.output is None else answer.output.events
+    return tuple(events) if isinstance(events, (tuple, list)) else ()
 
 
 def _being_cancelled() -> bool:

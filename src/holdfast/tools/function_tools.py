@@ -20,7 +20,7 @@ from holdfast.errors import ArgumentError, HoldfastError, wrong_argument
 from holdfast.records import Block, canonical_json
 
 from .contract import Effect, Tool, ToolContext, ToolExecutionError, ToolOutput
-from .text_limits import said
+from .text_limits import describe_error
 from .time_limits import in_thread
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -85,8 +85,10 @@ def tool(
             )
         except TypeError as problem:
             near = [get_close_matches(each, Tool.__struct_fields__, n=1, cutoff=0.75) for each in tool_fields]
-            meant = [close[0] for each, close in zip(tool_fields, near, strict=True) if close and close[0] != each]
-            hint = f"did you mean {', '.join(meant)}?" if meant else "see Tool for its fields"
+            close_fields = [
+                close[0] for each, close in zip(tool_fields, near, strict=True) if close and close[0] != each
+            ]
+            hint = f"did you mean {', '.join(close_fields)}?" if close_fields else "see Tool for its fields"
             raise HoldfastError(f"the tool {called} cannot be made: {problem}; {hint}") from problem
         members = json.loads(schema)["properties"]
         for touch in made.paths:
@@ -107,8 +109,8 @@ def _check(function: object, effect: object, name: object, description: object) 
         raise wrong_argument("@tool", function, _EXAMPLE)
     if effect not in _EFFECTS:
         given = "says nothing of the tool's effect" if effect is None else f"got the effect {effect!r}, which is none"
-        meant = get_close_matches(effect, _EFFECTS, n=1) if isinstance(effect, str) else []
-        hint = f" Did you mean {meant[0]!r}?" if meant else ""
+        matches = get_close_matches(effect, _EFFECTS, n=1) if isinstance(effect, str) else []
+        hint = f" Did you mean {matches[0]!r}?" if matches else ""
         raise ArgumentError(
             f"@tool {given}; give one of {', '.join(map(repr, _EFFECTS))}, such as @tool(effect='read') for what "
             f"changes nothing.{hint}"
@@ -163,8 +165,8 @@ def _default(value: Any) -> Any:
 
 def _schema(shape: type[msgspec.Struct], name: str) -> bytes:
     try:
-        (found,), parts = msgspec.json.schema_components([shape], ref_template="{name}")
-        whole = _inlined(found, parts, ())
+        (root,), parts = msgspec.json.schema_components([shape], ref_template="{name}")
+        whole = _inlined(root, parts, ())
     except (TypeError, RecursionError) as problem:
         raise HoldfastError(
             f"the tool {name} has a parameter without a schema: {problem}; use plain types"
@@ -184,17 +186,17 @@ def _inlined(schema: Any, parts: Mapping[str, Any], inside: tuple[str, ...]) -> 
             raise TypeError(f"{part} contains itself")
         rest = {key: value for key, value in schema.items() if key != "$ref"}
         return _inlined(parts[part], parts, (*inside, part)) | rest
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "properties":
-            found[key] = {member: _inlined(each, parts, inside) for member, each in value.items()}
+            result[key] = {member: _inlined(each, parts, inside) for member, each in value.items()}
         elif key in ("default", "enum", "const", "examples"):
-            found[key] = value
+            result[key] = value
         elif key != "title":
-            found[key] = _inlined(value, parts, inside)
-    if "properties" in found:
-        found.setdefault("additionalProperties", False)
-    return found
+            result[key] = _inlined(value, parts, inside)
+    if "properties" in result:
+        result.setdefault("additionalProperties", False)
+    return result
 
 
 def _runner(
@@ -207,8 +209,8 @@ def _runner(
         arguments: dict[str, Any] = {field: getattr(values, field) for field in shape.__struct_fields__}
         if context is not None:
             arguments[context] = given
-        found = await (function(**arguments) if waits else in_thread(function, **arguments))
-        return as_output(await found if inspect.isawaitable(found) else found, name)
+        value = await (function(**arguments) if waits else in_thread(function, **arguments))
+        return as_output(await value if inspect.isawaitable(value) else value, name)
 
     return run
 
@@ -224,20 +226,20 @@ def _read(input: dict[str, Any], shape: type[msgspec.Struct], name: str) -> Any:
         raise ToolExecutionError(f"The input of {name} is not valid: {problem}") from problem
 
 
-def as_output(found: Any, name: str) -> ToolOutput:
+def as_output(value: Any, name: str) -> ToolOutput:
     """What a function returned as the output of its tool: text as it is, blocks as they are, other values as JSON."""
-    if isinstance(found, ToolOutput):
-        return found
-    if found is None or isinstance(found, str):
-        return ToolOutput(content=found or "")
-    if isinstance(found, Block):
-        return ToolOutput(content=(found,))
-    if isinstance(found, (tuple, list)) and found and all(isinstance(each, Block) for each in found):
-        return ToolOutput(content=tuple(found))
+    if isinstance(value, ToolOutput):
+        return value
+    if value is None or isinstance(value, str):
+        return ToolOutput(content=value or "")
+    if isinstance(value, Block):
+        return ToolOutput(content=(value,))
+    if isinstance(value, (tuple, list)) and value and all(isinstance(each, Block) for each in value):
+        return ToolOutput(content=tuple(value))
     try:
-        plain = msgspec.to_builtins(found, builtin_types=_BYTES, str_keys=True)
+        plain = msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True)
         return ToolOutput(content=json.dumps(plain, ensure_ascii=False, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as problem:
         raise ToolExecutionError(
-            f"{name} ran, but what it returned is neither text nor JSON ({said(problem, 200)})"
+            f"{name} ran, but what it returned is neither text nor JSON ({describe_error(problem, 200)})"
         ) from problem

@@ -94,9 +94,9 @@ def _fit(text: str, limit: int | None) -> str:
 @cache
 def _texts(event: type[Event]) -> tuple[tuple[str, int | None], ...]:
     """The fields of an event that hold text, and how much of it."""
-    found = inspect.type_info(event)
-    assert isinstance(found, inspect.StructType)
-    return tuple((field.name, text.max_length) for field in found.fields for text in _within(field.type))
+    info = inspect.type_info(event)
+    assert isinstance(info, inspect.StructType)
+    return tuple((field.name, text.max_length) for field in info.fields for text in _within(field.type))
 
 
 def _within(kind: inspect.Type) -> list[inspect.StrType]:

@@ -51,11 +51,11 @@ class Keys:
 
     def values(self) -> tuple[str, ...]:
         """Secrets that are known by what they are, whatever they look like."""
-        found = list(self._hidden(os.environ).values())
+        secrets = list(self._hidden(os.environ).values())
         for file in self._files:
             with suppress(OSError, ValueError):
-                found.append(file.read_text("utf-8")[:_LONGEST_FILE].strip())
-        return tuple(found)
+                secrets.append(file.read_text("utf-8")[:_LONGEST_FILE].strip())
+        return tuple(secrets)
 
     def output(self, output: ToolOutput) -> ToolOutput:
         """What a tool gave back, without keys; images and other data stay as they are."""
@@ -82,12 +82,12 @@ class Keys:
 
 def _without(block: Block, values: Sequence[str]) -> Block:
     if isinstance(block, Text):
-        said = masked(block.text, values)
-        return block if said == block.text else msgspec.structs.replace(block, text=said)
+        text = masked(block.text, values)
+        return block if text == block.text else msgspec.structs.replace(block, text=text)
     if isinstance(block, Opaque):
         raw = block.raw.decode("utf-8", "surrogateescape")
-        said = masked(raw, values)  # a mask holds nothing that JSON escapes
-        return block if said == raw else msgspec.structs.replace(block, raw=said.encode("utf-8", "surrogateescape"))
+        text = masked(raw, values)  # a mask holds nothing that JSON escapes
+        return block if text == raw else msgspec.structs.replace(block, raw=text.encode("utf-8", "surrogateescape"))
     if isinstance(block, Document) and block.data is not None and block.media_type == "text/plain":
         return msgspec.structs.replace(block, data=masked(block.data, values))
     return block

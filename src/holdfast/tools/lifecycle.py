@@ -15,6 +15,7 @@ from msgspec import Struct
 from holdfast.config.sections import Tools
 from holdfast.core import requests_to_edit
 from holdfast.facts import ModelFacts
+from holdfast.lru import LRU
 from holdfast.records import Block, Message, Opaque, ToolUse
 from holdfast.wire import object_of, string_of
 
@@ -46,7 +47,9 @@ class ToolUsage:
         self._turns = state.turns
         self._uses = dict(state.uses)
         self._since = dict(state.since)
-        self._seen = dict.fromkeys(state.seen[at : at + _MARK] for at in range(0, len(state.seen), _MARK))
+        self._seen = LRU[bytes, None](REMEMBERED)
+        for at in range(0, len(state.seen), _MARK):
+            self._seen[state.seen[at : at + _MARK]] = None
 
     @property
     def uses(self) -> Mapping[str, int]:
@@ -77,8 +80,6 @@ class ToolUsage:
         if mark in self._seen and not fresh:
             return
         self._seen[mark] = None
-        if len(self._seen) > REMEMBERED:
-            del self._seen[next(iter(self._seen))]
         self._uses[name] = self._uses.get(name, 0) + 1
         self._since[name] = self._turns + 1  # the turn of the call is none without it
 
@@ -96,7 +97,7 @@ class ToolUsage:
         if name not in self._uses:
             self._since.pop(name, None)
 
-    def found(self, names: Iterable[str]) -> None:
+    def note_callable(self, names: Iterable[str]) -> None:
         """These tools can be called from now on."""
         for name in names:
             self._since[name] = max(self._turns, self._since.get(name, 0))
@@ -110,11 +111,11 @@ def _call(block: Block) -> tuple[str, bytes] | None:
     """The tool that a block calls, and what recognises the call. Ids alone do not: some dialects number them anew."""
     match block:
         case ToolUse(id=call, name=name, input=raw):
-            meant = unwrapped(block) if name == CALL_TOOL else RefusedCall("")
-            return name if isinstance(meant, RefusedCall) else meant[0], _mark(call, name, raw)
+            target = unwrapped(block) if name == CALL_TOOL else RefusedCall("")
+            return name if isinstance(target, RefusedCall) else target[0], _mark(call, name, raw)
         case Opaque(raw=raw, call_id=str(call)):  # a call of a kind that only its dialect knows
-            found = _name(raw)
-            return None if found is None else (found, _mark(call, found, raw))
+            tool = _name(raw)
+            return None if tool is None else (tool, _mark(call, tool, raw))
     return None
 
 

@@ -81,26 +81,26 @@ def masks(
     *,
     already: Collection[bytes] = (),
     failed: Collection[str] = (),
-    found: Sequence[ResultSite] | None = None,
+    results: Sequence[ResultSite] | None = None,
 ) -> EditRequests:
     """Replacements for old results, from `trigger_chars` of results down to `release_chars`.
 
     `prompt` is what a reader made of this body; `already` are the blocks with recorded edits (the ledger's `edits`);
-    `failed` the ids of calls known to have failed, which some dialects do not say; `found` the results where they are
+    `failed` the ids of calls known to have failed, which some dialects do not say; `results` the results where they are
     known.
     """
     if not settings.enabled:
         return NOTHING
-    found = sites(body, prompt) if found is None else found
-    if sum([site.size for site in _standing(found, prompt, already)]) < settings.trigger_chars:
+    results = sites(body, prompt) if results is None else results
+    if sum([site.size for site in _standing(results, prompt, already)]) < settings.trigger_chars:
         return NOTHING  # no text is longer than its bytes
-    seen = observe(body, prompt, found)
+    seen = observe(body, prompt, results)
     standing = [not _is_masked(each, already) for each in seen]
     total = sum(each.characters for each, stands in zip(seen, standing, strict=True) if stands)
     if total < settings.trigger_chars:
         return NOTHING
     dead = deaths(seen, failed)
-    old = len(_old(found, settings))
+    old = len(_old(results, settings))
     texts = {
         number: placeholder(each.tool, each.characters, dead.get(number))
         for number, each in enumerate(seen)
@@ -108,7 +108,7 @@ def masks(
     }
     texts = {n: text for n, text in texts.items() if seen[n].characters - len(text) >= _WORTH}
     edits: dict[bytes, bytes] = {}
-    gone: list[int] = []
+    masked: list[int] = []
     for number in _in_order(_alone(seen, texts, prompt), dead):
         if total <= settings.release_chars:
             break
@@ -116,11 +116,11 @@ def masks(
         for digest, new in zip(each.digests, replaced(body, each.site, texts[number]), strict=True):
             edits.setdefault(digest, new)
         total -= each.characters
-        gone.append(number)
-    if not gone:
+        masked.append(number)
+    if not masked:
         return NOTHING
-    gone += [n for n in texts if n not in gone and seen[n].digests[0] in edits]  # the same result once more
-    return EditRequests(edits=edits, masked=tuple(_masked(seen[number]) for number in sorted(gone)))
+    masked += [n for n in texts if n not in masked and seen[n].digests[0] in edits]  # the same result once more
+    return EditRequests(edits=edits, masked=tuple(_masked(seen[number]) for number in sorted(masked)))
 
 
 class Masker:
@@ -137,7 +137,7 @@ class Masker:
         self.settings, self.strip = settings, strip
         self._wasted = Decimal(0)  # tokens of input that reading what could be gone has cost
         self._share = Decimal(1)  # how much of what looks as if it could go really can
-        self._asked: EditRequests = NOTHING
+        self._pending: EditRequests = NOTHING
         self._was_cold = self._refused_cold = False
 
     def wanted(
@@ -153,45 +153,45 @@ class Masker:
         """What to ask the engine for with this request. `fence` is called if `engine.fence` has to be known; `already`
         are the lane's recorded edits; `defined` are the tools whose schemas the request has elsewhere than in discovery
         results; the rest is as for `masks`. Say with `decided` what came of it."""
-        self._asked = NOTHING
-        found = sites(body, prompt)
-        standing = _standing(found, prompt, already)
-        waiting = self._waiting(body, found, standing, defined)
+        self._pending = NOTHING
+        results = sites(body, prompt)
+        standing = _standing(results, prompt, already)
+        waiting = self._waiting(body, results, standing, defined)
         if not waiting:
             return NOTHING
-        gone, masked = _tokens(prompt, _blocks(waiting)), _blocks(set(found).difference(standing))
+        tokens, masked = _tokens(prompt, _blocks(waiting)), _blocks(set(results).difference(standing))
         rewrite = _Rewrite(prompt, min(site.blocks[0] for site in waiting), fence(), masked)
-        if not self._is_due(rewrite, gone):
+        if not self._is_due(rewrite, tokens):
             return NOTHING
-        wanted = masks(body, prompt, self.settings, already=already, failed=failed, found=found)
+        requests = masks(body, prompt, self.settings, already=already, failed=failed, results=results)
         if self.strip:
-            wanted |= strips(body, prompt, defined, already=already, found=found)
-        really = _tokens(prompt, [i for i, block in enumerate(prompt.blocks) if block.digest in wanted.edits])
-        share = max(Decimal(really) / max(1, gone), _LEAST)
+            requests |= strips(body, prompt, defined, already=already, results=results)
+        really = _tokens(prompt, [i for i, block in enumerate(prompt.blocks) if block.digest in requests.edits])
+        share = max(Decimal(really) / max(1, tokens), _LEAST)
         self._wasted, self._share = self._wasted * share / self._share, share
-        if not wanted:  # fewer characters than bytes, or none that may go: not to be read again at once
+        if not requests:  # fewer characters than bytes, or none that may go: not to be read again at once
             self._refused()
         elif self._was_cold or self._wasted >= rewrite.cost(really):
-            self._asked = wanted
-        return self._asked
+            self._pending = requests
+        return self._pending
 
     def decided(self, made: bool) -> tuple[MaskedResult, ...]:
         """The engine's decision on what was wanted last (`prepared.edits.made`); gives what is masked from now on."""
-        wanted, self._asked = self._asked, NOTHING
-        if wanted and not made:
+        requests, self._pending = self._pending, NOTHING
+        if requests and not made:
             self._refused()
-        elif wanted:
+        elif requests:
             self._wasted = Decimal(0)
-        return wanted.masked if made else ()
+        return requests.masked if made else ()
 
     def _waiting(
-        self, body: Body, found: Sequence[ResultSite], standing: Sequence[ResultSite], defined: Collection[str]
+        self, body: Body, results: Sequence[ResultSite], standing: Sequence[ResultSite], defined: Collection[str]
     ) -> list[ResultSite]:
         """What could perhaps be cleared, without reading any of it."""
         waiting, settings = [], self.settings
         excess = sum([site.size for site in standing])
         if settings.enabled and excess >= settings.trigger_chars:
-            old = set(_old(found, settings))
+            old = set(_old(results, settings))
             for site in standing:
                 if site in old and excess > settings.release_chars:
                     waiting.append(site)
@@ -200,12 +200,12 @@ class Masker:
             waiting += [site for site in standing if may_strip(body, site, defined)]
         return waiting
 
-    def _is_due(self, rewrite: _Rewrite, gone: int) -> bool:
+    def _is_due(self, rewrite: _Rewrite, tokens: int) -> bool:
         self._was_cold = rewrite.live <= rewrite.first
         if self._was_cold:
             return not self._refused_cold
         self._refused_cold = False  # the next time it is cold is another one
-        likely = gone * self._share
+        likely = tokens * self._share
         self._wasted += likely * rewrite.model.read
         return self._wasted >= rewrite.cost(int(likely))
 
@@ -221,7 +221,7 @@ class _Rewrite:
         self.first, self.live = first, min(live, len(prompt.blocks))
         self._prompt, self._masked = prompt, masked
 
-    def cost(self, gone: int) -> Decimal:
+    def cost(self, removed: int) -> Decimal:
         """What it costs if so many tokens go away, in tokens of input.
 
         What can be read ends where an entry does, and few end inside the messages: unless the cache matches token by
@@ -230,7 +230,7 @@ class _Rewrite:
         prompt, first = self._prompt, self.first
         if not rules(self.model).by_token:
             first = next(index for index, block in enumerate(prompt.blocks) if block.section == "messages")
-        behind = prompt.ends[self.live - 1] - (prompt.ends[first - 1] if first else 0) - gone
+        behind = prompt.ends[self.live - 1] - (prompt.ends[first - 1] if first else 0) - removed
         behind -= _tokens(prompt, [index for index in self._masked if first <= index < self.live])
         return edit_cost(Decimal(max(0, behind)), self.model.read, self.model.write())
 
@@ -240,18 +240,18 @@ def _tokens(prompt: Prompt, blocks: Sequence[int]) -> int:
     return sum([max(0, prompt.blocks[index].tokens - _LEFT) for index in blocks])
 
 
-def _blocks(found: Iterable[ResultSite]) -> list[int]:
-    return [index for site in found for index in site.blocks]
+def _blocks(results: Iterable[ResultSite]) -> list[int]:
+    return [index for site in results for index in site.blocks]
 
 
-def _standing(found: Sequence[ResultSite], prompt: Prompt, already: Collection[bytes]) -> list[ResultSite]:
+def _standing(results: Sequence[ResultSite], prompt: Prompt, already: Collection[bytes]) -> list[ResultSite]:
     """The results that go out as they are."""
-    return [site for site in found if prompt.blocks[site.blocks[0]].digest not in already]
+    return [site for site in results if prompt.blocks[site.blocks[0]].digest not in already]
 
 
-def _old(found: Sequence[ResultSite], settings: Mask) -> list[ResultSite]:
+def _old(results: Sequence[ResultSite], settings: Mask) -> list[ResultSite]:
     """All but the newest, and but those that the model has yet to read."""
-    return [site for site in found[: max(0, len(found) - settings.keep_window)] if not site.unread]
+    return [site for site in results[: max(0, len(results) - settings.keep_window)] if not site.unread]
 
 
 def _is_masked(each: Observation, already: Collection[bytes]) -> bool:
@@ -302,25 +302,27 @@ def strips(
     defined: Collection[str],
     *,
     already: Collection[bytes] = (),
-    found: Sequence[ResultSite] | None = None,
+    results: Sequence[ResultSite] | None = None,
 ) -> EditRequests:
     """Replacements for discovery results with schemas of tools that are `defined` elsewhere. `prompt` is what a reader
-    made of this body, `already` are the blocks with recorded edits, `found` the results where they are known."""
-    found = sites(body, prompt) if found is None else found
-    waiting = [may_strip(body, site, defined) and prompt.blocks[site.blocks[0]].digest not in already for site in found]
-    wanted = NOTHING
-    for each, waits in zip(observe(body, prompt, found), waiting, strict=True) if any(waiting) else ():
+    made of this body, `already` are the blocks with recorded edits, `results` the results where they are known."""
+    results = sites(body, prompt) if results is None else results
+    waiting = [
+        may_strip(body, site, defined) and prompt.blocks[site.blocks[0]].digest not in already for site in results
+    ]
+    requests = NOTHING
+    for each, waits in zip(observe(body, prompt, results), waiting, strict=True) if any(waiting) else ():
         text = "\n".join(each.texts)
         if not waits or each.tool != DISCOVER_TOOLS or not each.plain or each.stays or text.startswith(SHORT):
             continue
         names = _names(text)
         new = loaded_text(names)
         if names and set(names) <= set(defined) and len(each.digests) == 1 and len(new) < len(text):
-            wanted |= EditRequests(
+            requests |= EditRequests(
                 edits={each.digests[0]: replaced(body, each.site, new)[0]},
                 masked=(_masked(each),),
             )
-    return wanted
+    return requests
 
 
 def may_strip(body: Body, site: ResultSite, defined: Collection[str]) -> bool:

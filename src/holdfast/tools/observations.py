@@ -81,7 +81,7 @@ class Observation(Struct, frozen=True, kw_only=True):
         return any(is_reference(text) or HEADING in text for text in self.texts)
 
 
-class _Said(Struct):
+class _Content(Struct):
     """What a result says, before its call is known."""
 
     id: str = ""
@@ -102,32 +102,32 @@ class _Said(Struct):
 
 def sites(body: Body, prompt: Prompt) -> list[ResultSite]:
     """The tool results of a body in order. `prompt` is what a reader made of this body."""
-    found: list[ResultSite] = []
+    results: list[ResultSite] = []
     origin, spans = prompt.origin or range(len(prompt.blocks)), body.blocks
     gemini = body.dialect == "gemini"
     before = (-1, -1)  # the message of the result before, and its last block
-    said = -1  # the last block that is the model's
+    model_block = -1  # the last block that is the model's
     for index, block in enumerate(prompt.blocks):
         is_tool = block.role == "tool"
         goes_on = before == (block.message, index - 1) and (is_tool or (gemini and block.kind in _GEMINI_MEDIA))
         if block.section != "messages" or not (block.kind in RESULTS or is_tool or goes_on):
-            said = index if block.role in _MODELS or block.kind in CALLS else said
+            model_block = index if block.role in _MODELS or block.kind in CALLS else model_block
             continue
         place = origin[index]
         size = spans[place].end - spans[place].start
         if goes_on:
-            last = found[-1]
-            found[-1] = ResultSite((*last.blocks, index), (*last.places, place), last.size + size)
+            last = results[-1]
+            results[-1] = ResultSite((*last.blocks, index), (*last.places, place), last.size + size)
         else:
-            found.append(ResultSite((index,), (place,), size))
+            results.append(ResultSite((index,), (place,), size))
         before = block.message, index
-    return [replace(site, unread=True) if site.blocks[0] > said else site for site in found]
+    return [replace(site, unread=True) if site.blocks[0] > model_block else site for site in results]
 
 
-def observe(body: Body, prompt: Prompt, found: Sequence[ResultSite]) -> list[Observation]:
+def observe(body: Body, prompt: Prompt, results: Sequence[ResultSite]) -> list[Observation]:
     """Read these results, each with the call it answers."""
-    said = [_read(body, site) for site in found]
-    calls = _calls(body, prompt, [(site.blocks[0], each) for site, each in zip(found, said, strict=True)])
+    contents = [_read(body, site) for site in results]
+    calls = _calls(body, prompt, [(site.blocks[0], each) for site, each in zip(results, contents, strict=True)])
     dialect = DIALECTS[body.dialect]
     return [
         Observation(
@@ -139,7 +139,7 @@ def observe(body: Body, prompt: Prompt, found: Sequence[ResultSite]) -> list[Obs
             is_error=each.is_error,
             plain=each.plain and not any(is_signed(dialect, body, place) for place in site.places),
         )
-        for site, each, call in zip(found, said, calls, strict=True)
+        for site, each, call in zip(results, contents, calls, strict=True)
     ]
 
 
@@ -153,74 +153,74 @@ def replaced(body: Body, site: ResultSite, text: str) -> list[bytes]:
 # What a result says
 
 
-def _read(body: Body, site: ResultSite) -> _Said:
-    said = _Said(texts=[])
+def _read(body: Body, site: ResultSite) -> _Content:
+    content = _Content(texts=[])
     for place in site.places:
         span = body.blocks[place]
         raw = body.text(span)
         members = {} if span.form == "string" else object_of(raw)
         if members is None:
-            said.other(len(raw), plain=False)
+            content.other(len(raw), plain=False)
         elif body.dialect == "gemini":
-            _read_gemini(members, raw, said)
+            _read_gemini(members, raw, content)
         elif span.role == "tool":
-            _add_content(raw, said)
+            _add_content(raw, content)
         else:
-            said.id = string_of(members.get("tool_use_id", members.get("call_id"))) or ""
-            said.is_error = members.get("is_error") == b"true"
-            _add_content(members.get("output", members.get("content", b"null")), said)
+            content.id = string_of(members.get("tool_use_id", members.get("call_id"))) or ""
+            content.is_error = members.get("is_error") == b"true"
+            _add_content(members.get("output", members.get("content", b"null")), content)
         for start, end in span.context:
             further = object_of(b"{" + body.raw[start:end] + b"}") or {}
-            said.id = string_of(further.get("tool_call_id")) or said.id
-    return said
+            content.id = string_of(further.get("tool_call_id")) or content.id
+    return content
 
 
-def _add_content(raw: bytes, said: _Said) -> None:
+def _add_content(raw: bytes, content: _Content) -> None:
     """A text, a part, or a list of parts."""
     if (text := string_of(raw)) is not None:
-        said.text(text)
+        content.text(text)
         return
     parts = [raw] if raw[:1] == b"{" else array_of(raw)
     if parts is None:
         if raw != b"null":
-            said.other(len(raw), plain=False)
+            content.other(len(raw), plain=False)
         return
     for part in parts:
         members = object_of(part) or {}
         kind, words = string_of(members.get("type")), string_of(members.get("text"))
         if kind in _TEXTS and words is not None:
-            said.text(words)
+            content.text(words)
         else:
-            said.other(len(part), plain=kind in _MEDIA)
+            content.other(len(part), plain=kind in _MEDIA)
 
 
-def _read_gemini(members: Mapping[str, bytes], raw: bytes, said: _Said) -> None:
+def _read_gemini(members: Mapping[str, bytes], raw: bytes, content: _Content) -> None:
     answer = object_of(members.get("functionResponse", b""))
     if answer is None:
-        said.other(len(raw), plain=len(members) == 1 and next(iter(members)) in _GEMINI_MEDIA)
+        content.other(len(raw), plain=len(members) == 1 and next(iter(members)) in _GEMINI_MEDIA)
         return
-    said.id, said.name = string_of(answer.get("id")) or "", string_of(answer.get("name")) or ""
+    content.id, content.name = string_of(answer.get("id")) or "", string_of(answer.get("name")) or ""
     response = answer.get("response", b"{}")
     inner = object_of(response) or {}
     key, value = next(iter(inner.items()), ("", b""))
     text = string_of(value) if len(inner) == 1 else None
-    said.is_error = key == "error" and len(inner) == 1
-    said.text(response.decode("utf-8", "replace") if text is None else text)
+    content.is_error = key == "error" and len(inner) == 1
+    content.text(response.decode("utf-8", "replace") if text is None else text)
     if "parts" in answer:
-        said.other(len(answer["parts"]), plain=True)
-    said.plain = said.plain and len(members) == 1 and not answer.keys() - {"id", "name", "response", "parts"}
+        content.other(len(answer["parts"]), plain=True)
+    content.plain = content.plain and len(members) == 1 and not answer.keys() - {"id", "name", "response", "parts"}
 
 
 # Which call it answers
 
 
-def _calls(body: Body, prompt: Prompt, results: Sequence[tuple[int, _Said]]) -> list[ObservedCall]:
+def _calls(body: Body, prompt: Prompt, results: Sequence[tuple[int, _Content]]) -> list[ObservedCall]:
     """The call of each result: by its id, or, where there is none, the first of its name that waits for an answer."""
     by_id: dict[str, ObservedCall] = {}
     waiting: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    found: list[ObservedCall] = []
+    calls: list[ObservedCall] = []
     made, place = 0, 0
-    for index, said in results:
+    for index, content in results:
         while place < index:
             call = _call(body, prompt, place)
             place += 1
@@ -231,11 +231,11 @@ def _calls(body: Body, prompt: Prompt, results: Sequence[tuple[int, _Said]]) -> 
                 call = ObservedCall(f"{MADE_ID}{made}", call.tool, call.input, call.at, call.via)
             by_id[call.id] = call
             waiting[call.via or call.tool][call.id] = None
-        identity = said.id or next(iter(waiting[said.name]), "")
-        call = by_id.get(identity) or ObservedCall(identity, said.name)
+        identity = content.id or next(iter(waiting[content.name]), "")
+        call = by_id.get(identity) or ObservedCall(identity, content.name)
         waiting[call.via or call.tool].pop(identity, None)
-        found.append(call)
-    return found
+        calls.append(call)
+    return calls
 
 
 def _call(body: Body, prompt: Prompt, index: int) -> ObservedCall | None:
@@ -250,10 +250,10 @@ def _call(body: Body, prompt: Prompt, index: int) -> ObservedCall | None:
     if name is None:
         return None
     identity = next((text for key in ("call_id", "id") if (text := string_of({**inner, **members}.get(key)))), "")
-    said = next((inner[key] for key in ("arguments", "args", "input") if key in inner), b"{}")
+    arguments = next((inner[key] for key in ("arguments", "args", "input") if key in inner), b"{}")
     if "arguments" in inner:
-        said = (string_of(said) or "").encode("utf-8", "surrogatepass")
-    return _unwrapped(ObservedCall(identity, name, said, index))
+        arguments = (string_of(arguments) or "").encode("utf-8", "surrogatepass")
+    return _unwrapped(ObservedCall(identity, name, arguments, index))
 
 
 def _unwrapped(call: ObservedCall) -> ObservedCall:
@@ -279,8 +279,8 @@ def _saying(body: Body, place: int, text: str) -> bytes:
             return obj((("text", new),))
         inner = object_of(answer.get("response", b"{}")) or {}
         key = next(iter(inner)) if len(inner) == 1 else "result"
-        kept = {name: canon(value) for name, value in answer.items() if name != "parts"}
-        return obj((("functionResponse", obj((kept | {"response": obj(((key, new),))}).items())),))
+        members_left = {name: canon(value) for name, value in answer.items() if name != "parts"}
+        return obj((("functionResponse", obj((members_left | {"response": obj(((key, new),))}).items())),))
     if span.role == "tool":
         return obj((("type", b'"text"'), ("text", new)))
     name = "output" if "output" in members else "content"

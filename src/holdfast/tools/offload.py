@@ -182,11 +182,11 @@ class Offloader:
             lines.append(f"{len(further) - _NAMED} more files beside them are named in the first one.")
         lines.append(_how_to_read(files) + (_AS_JSON if self.settings.format == "json" else ""))
         said = "\n".join(lines)
-        asked = " An excerpt:\n"
+        heading = " An excerpt:\n"
         excerpt = _excerpt(
-            layout.text, self.settings.head_chars, self.settings.tail_chars, limit - len(said) - len(asked)
+            layout.text, self.settings.head_chars, self.settings.tail_chars, limit - len(said) - len(heading)
         )
-        return f"{said}{asked}{excerpt}" if excerpt else said
+        return f"{said}{heading}{excerpt}" if excerpt else said
 
     def _cut(self, tool: Tool, blocks: tuple[Block, ...], total: int, problem: Exception) -> tuple[Block, ...]:
         """What is left where nothing can be saved. Up to the hard cap that is everything: the rest would be lost."""

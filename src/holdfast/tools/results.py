@@ -34,12 +34,12 @@ _INSIDE = (Text, Image, Document, Opaque)
 
 def content(output: ToolOutput, tool: str) -> tuple[Block, ...]:
     """The blocks of an output as they can stand in a result; ToolExecutionError where some cannot."""
-    found = output.content
-    if isinstance(found, str):
-        found = (Text(found),)
-    if not isinstance(found, (tuple, list)):
-        raise _unusable(tool, f"content of the type {type(found).__name__}")
-    blocks = tuple(block for each in found if (block := _legal(each, tool)) is not None)
+    content_ = output.content
+    if isinstance(content_, str):
+        content_ = (Text(content_),)
+    if not isinstance(content_, (tuple, list)):
+        raise _unusable(tool, f"content of the type {type(content_).__name__}")
+    blocks = tuple(block for each in content_ if (block := _legal(each, tool)) is not None)
     return blocks or (Text(NO_OUTPUT),)
 
 

@@ -103,12 +103,12 @@ def _before(at: int, name: str) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     try:
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        raise no_file(found.st_mode)
-    return found
+    if not stat.S_ISREG(status.st_mode):
+        raise no_file(status.st_mode)
+    return status
 
 
 def _like(descriptor: int, before: os.stat_result) -> None:
@@ -149,10 +149,10 @@ def _holds(at: int, name: str, data: bytes) -> bool:
     except OSError:
         return False
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
         return (
-            stat.S_ISREG(found.st_mode)
-            and stat.S_IMODE(found.st_mode) == PRIVATE_FILE
-            and (found.st_uid, found.st_nlink, found.st_size) == (os.geteuid(), 1, len(data))
+            stat.S_ISREG(status.st_mode)
+            and stat.S_IMODE(status.st_mode) == PRIVATE_FILE
+            and (status.st_uid, status.st_nlink, status.st_size) == (os.geteuid(), 1, len(data))
             and file.read(len(data) + 1) == data
         )

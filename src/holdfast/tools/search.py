@@ -90,34 +90,34 @@ class ToolIndex:
         return self._by_words(query, limit)
 
     def _selected(self, names: str) -> ToolMatches:
-        wanted = list(dict.fromkeys(name for part in names.split(",") if (name := part.strip(" \t\r\n\"'`[]"))))
-        known = tuple(self._by_name[name] for name in wanted if name in self._by_name)
-        unknown = tuple(name for name in wanted if name not in self._by_name)
-        return ToolMatches(tools=known, unknown=unknown, selected=True)
+        requested = list(dict.fromkeys(name for part in names.split(",") if (name := part.strip(" \t\r\n\"'`[]"))))
+        tools = tuple(self._by_name[name] for name in requested if name in self._by_name)
+        unknown = tuple(name for name in requested if name not in self._by_name)
+        return ToolMatches(tools=tools, unknown=unknown, selected=True)
 
     def _of_server(self, name: str, limit: int) -> ToolMatches:
-        found = tuple(tool for tool in self.tools if tool.server and tool.server.casefold() == name.casefold())
-        return ToolMatches(tools=found[:limit], more=max(0, len(found) - limit))
+        tools = tuple(tool for tool in self.tools if tool.server and tool.server.casefold() == name.casefold())
+        return ToolMatches(tools=tools[:limit], more=max(0, len(tools) - limit))
 
     def _by_words(self, query: str, limit: int) -> ToolMatches:
-        asked = meant(words(query))
-        if not self.tools or not asked:
+        terms = meant(words(query))
+        if not self.tools or not terms:
             return ToolMatches()
         if self._index is None:
             self._index = _index(self.tools)
-        found = self._index.search(asked, limit, share=_SHARE)
-        if not found:
-            found = [at for at, tool in enumerate(self.tools) if _contains(tool, asked)][:limit]
-        tools = [self.tools[at] for at in found]
+        places = self._index.search(terms, limit, share=_SHARE)
+        if not places:
+            places = [at for at, tool in enumerate(self.tools) if _contains(tool, terms)][:limit]
+        tools = [self.tools[at] for at in places]
         exact = self._by_name.get(query)
         if exact is not None:
             tools = [exact, *(tool for tool in tools if tool is not exact)][:limit]
         return ToolMatches(tools=tuple(tools))
 
 
-def meant(said: Iterable[str]) -> list[str]:
+def meant(terms: Iterable[str]) -> list[str]:
     """The words of a query that are looked for, each once."""
-    every = list(dict.fromkeys(said))
+    every = list(dict.fromkeys(terms))
     return ([word for word in every if word not in COMMON] or every)[:_MOST_WORDS]
 
 
@@ -149,10 +149,10 @@ def parameters(schema: bytes) -> list[str]:
     return names[:_MOST_PARAMETERS]
 
 
-def _contains(tool: Tool, asked: Sequence[str]) -> bool:
+def _contains(tool: Tool, terms: Sequence[str]) -> bool:
     """Whether a part of a word was asked for, where no whole one is found."""
     text = f"{tool.name} {tool.description}".casefold()
-    return any(word in text for word in asked if len(word) > 2)
+    return any(word in text for word in terms if len(word) > 2)
 
 
 class WordIndex:
@@ -174,8 +174,8 @@ class WordIndex:
         index.register_tokenizer(_TOKENIZER, self._make_analyzer())
         writer = index.writer(_HEAP, 1)
         for at, fields in enumerate(texts):
-            said = {field: " ".join(words(mend(text))) for field, text in fields.items()}
-            writer.add_document(self._tantivy.Document(at=at, **said))
+            document = {field: " ".join(words(mend(text))) for field, text in fields.items()}
+            writer.add_document(self._tantivy.Document(at=at, **document))
         writer.commit()
         writer.wait_merging_threads()
         index.reload()
@@ -185,18 +185,18 @@ class WordIndex:
         builder = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.whitespace())
         return builder.filter(self._tantivy.Filter.stemmer("english")).build()
 
-    def search(self, asked: Sequence[str], limit: int, *, share: float = 0.0) -> list[int]:
+    def search(self, terms: Sequence[str], limit: int, *, share: float = 0.0) -> list[int]:
         """The places of the best: no more than the limit, and none that has less than this share of the best score."""
         make, should = self._tantivy.Query, self._tantivy.Occur.Should
-        stems = dict.fromkeys(self._analyzer.analyze(" ".join(asked)))
-        terms = [
+        stems = dict.fromkeys(self._analyzer.analyze(" ".join(terms)))
+        clauses = [
             (should, make.disjunction_max_query([self._term(field, stem) for field in self._weights], 0.1))
             for stem in stems
         ]
-        hits = self._searcher.search(make.boolean_query(terms), limit, count=False).hits
+        hits = self._searcher.search(make.boolean_query(clauses), limit, count=False).hits
         least = share * max((score for score, _ in hits), default=0)
-        found = [(-score, int(self._searcher.doc(address)["at"][0])) for score, address in hits if score >= least]
-        return [at for _, at in sorted(found)]
+        ranked = [(-score, int(self._searcher.doc(address)["at"][0])) for score, address in hits if score >= least]
+        return [at for _, at in sorted(ranked)]
 
     def _term(self, field: str, stem: str) -> Any:
         make = self._tantivy.Query

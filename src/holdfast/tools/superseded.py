@@ -30,67 +30,67 @@ def deaths(observations: Sequence[Observation], failed: Collection[str] = ()) ->
     inputs = [_input(each) for each in observations]
     errors = [each.is_error or each.call.id in failed for each in observations]
     latest: dict[Key, int] = {}  # the last successful call that makes others dead
-    for each, said, error in zip(observations, inputs, errors, strict=True):
-        for key in () if error else _makes_dead(each, said):
+    for each, input_, error in zip(observations, inputs, errors, strict=True):
+        for key in () if error else _makes_dead(each, input_):
             latest[key] = max(latest.get(key, -1), each.call.at)
-    found: dict[int, Death] = {}
-    for number, (each, said, error) in enumerate(zip(observations, inputs, errors, strict=True)):
-        for key in _killed_by(each, said, error):
+    dead: dict[int, Death] = {}
+    for number, (each, input_, error) in enumerate(zip(observations, inputs, errors, strict=True)):
+        for key in _killed_by(each, input_, error):
             if latest.get(key, -1) > each.site.blocks[-1]:
-                found[number] = "overcome" if error else "superseded"
-    return found
+                dead[number] = "overcome" if error else "superseded"
+    return dead
 
 
 def _input(each: Observation) -> Mapping[str, Any]:
     """What a call was given. Some models write it as JSON text, once more inside a string."""
-    said: Any = each.call.input
+    value: Any = each.call.input
     for _ in range(2):
         try:
-            said = json.loads(said)
+            value = json.loads(value)
         except (ValueError, RecursionError):
             return {}
-        if isinstance(said, dict):
-            return said
-        if not isinstance(said, str):
+        if isinstance(value, dict):
+            return value
+        if not isinstance(value, str):
             break
     return {}
 
 
-def _makes_dead(each: Observation, said: Mapping[str, Any]) -> tuple[Key, ...]:
+def _makes_dead(each: Observation, given: Mapping[str, Any]) -> tuple[Key, ...]:
     """What a successful call makes dead."""
-    keys: tuple[Key, ...] = (("failed", each.tool, _subject(said)),)
+    keys: tuple[Key, ...] = (("failed", each.tool, _subject(given)),)
     if each.tool in _READS:
-        keys += (("read", _path(said), _rest(said)),)
+        keys += (("read", _path(given), _rest(given)),)
     elif each.tool in _WRITES:
-        keys += (("written", _path(said)),)
+        keys += (("written", _path(given)),)
     return keys
 
 
-def _killed_by(each: Observation, said: Mapping[str, Any], error: bool) -> tuple[Key, ...]:
+def _killed_by(each: Observation, given: Mapping[str, Any], error: bool) -> tuple[Key, ...]:
     """What would make this result dead."""
     if error:
-        return (("failed", each.tool, _subject(said)),)
-    if each.tool in _READS and _path(said):
-        return ("read", _path(said), _rest(said)), ("written", _path(said))
+        return (("failed", each.tool, _subject(given)),)
+    if each.tool in _READS and _path(given):
+        return ("read", _path(given), _rest(given)), ("written", _path(given))
     return ()
 
 
-def _path(said: Mapping[str, Any]) -> str:
-    path = said.get(_PATH)
+def _path(given: Mapping[str, Any]) -> str:
+    path = given.get(_PATH)
     return posixpath.normpath(path) if isinstance(path, str) and path else ""
 
 
-def _rest(said: Mapping[str, Any]) -> str:
+def _rest(given: Mapping[str, Any]) -> str:
     """Which part of a file is read; from the first line on is what nobody needs to say."""
-    return _text({key: value for key, value in said.items() if key != _PATH and (key, value) not in _UNSAID})
+    return _text({key: value for key, value in given.items() if key != _PATH and (key, value) not in _UNSAID})
 
 
-def _subject(said: Mapping[str, Any]) -> str:
+def _subject(given: Mapping[str, Any]) -> str:
     for name in _SUBJECTS:
-        value = said.get(name)
+        value = given.get(name)
         if isinstance(value, str) and value:
             return f"{name}={posixpath.normpath(value) if name == _PATH else value}"
-    return _text(said)
+    return _text(given)
 
 
 def _text(value: Any) -> str:

@@ -42,7 +42,7 @@ def shown(text: object) -> str:
     return printable(cut(mend(str(text)), _SHOWN))
 
 
-def words(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What an exception says; nothing if it cannot even say that."""
     try:
         return mend(str(error))
@@ -50,10 +50,10 @@ def words(error: BaseException) -> str:
         return ""
 
 
-def said(error: BaseException, limit: int = 4_000) -> str:
+def describe_error(error: BaseException, limit: int = 4_000) -> str:
     """Type and message of an unexpected exception, without a traceback, and without the addresses in memory that
     Python names objects by: they are others in every run."""
-    name, text = type(error).__name__, _ADDRESSES.sub("", words(error))
+    name, text = type(error).__name__, _ADDRESSES.sub("", error_text(error))
     return cut(f"{name}: {text}" if text else name, limit)
 
 

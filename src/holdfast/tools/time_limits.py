@@ -1,4 +1,4 @@
-"""Work that is somebody else's: run for so long at most, told to end, and left behind if it does not.
+"""Runs somebody else's work with a timeout: it is cancelled, and left behind if it does not end.
 
 A function that blocks gets a thread of its own that does not keep the program from ending. Knows nothing of tools.
 """
@@ -19,14 +19,14 @@ P = ParamSpec("P")
 logger = logging.getLogger(__name__)
 
 GRACE_S = 2.0
-"""How long work that was told to end is waited for."""
+"""How long cancelled work is waited for."""
 
 _left: set[asyncio.Task[Any]] = set()
 """Tasks that did not end: the loop holds them weakly, and half-done work must not vanish in the middle."""
 
 
 class WorkTimeout(Exception):
-    """The work took too long. `left` if it did not end when it was told to, and may still be going on."""
+    """The work took too long. `left` if it did not end when it was cancelled, and may still be going on."""
 
     def __init__(self, left: bool) -> None:
         super().__init__("the work took too long")
@@ -37,7 +37,7 @@ class WorkAborted(Exception):
     """The work cancelled itself, or raised what is meant for the program: neither may end more than the work."""
 
 
-async def bounded(
+async def run_bounded(
     work: Callable[[], Awaitable[T]],
     *,
     timeout: float | None = None,
@@ -47,7 +47,7 @@ async def bounded(
     """The result of the work. `stopping` is called before it is cancelled, at the timeout (`WorkTimeout`) or from
     outside."""
     task = asyncio.create_task(_contained(work))
-    task.add_done_callback(heard)
+    task.add_done_callback(retrieve_exception)
     try:
         await asyncio.wait({task}, timeout=timeout)
     except asyncio.CancelledError:
@@ -70,10 +70,10 @@ async def _contained(work: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _end(task: asyncio.Task[Any], grace: float) -> bool:
-    """Tell it to end and wait a little; whether it is left behind."""
+    """Cancels a task and waits a little; whether it is left behind."""
     task.cancel()
     try:
-        await ended(task, grace)
+        await wait_until_done(task, grace)
     finally:
         if not task.done():
             _left.add(task)
@@ -82,9 +82,9 @@ async def _end(task: asyncio.Task[Any], grace: float) -> bool:
     return not task.done()
 
 
-async def ended(task: asyncio.Task[Any], timeout: float = math.inf) -> None:
-    """Wait for a task that was told to end. To be cancelled meanwhile does not shorten that: who gave up half way would
-    leave it behind."""
+async def wait_until_done(task: asyncio.Task[Any], timeout: float = math.inf) -> None:
+    """Waits for a cancelled task. A cancellation meanwhile does not shorten that: who gave up half way would leave the
+    task behind."""
     clock = asyncio.get_running_loop().time
     until = clock() + timeout
     cancelled: asyncio.CancelledError | None = None
@@ -97,8 +97,8 @@ async def ended(task: asyncio.Task[Any], timeout: float = math.inf) -> None:
         raise cancelled
 
 
-def heard(task: asyncio.Task[Any]) -> None:
-    """Take note of how a task ended, so that an exception nobody is left to hear of is not reported as forgotten."""
+def retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Marks the exception of a task as retrieved, so that asyncio does not report one that nobody waits for."""
     if not task.cancelled():
         task.exception()
 
@@ -107,7 +107,7 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     """The result of a function that blocks. Cancelled, it still waits: while the function goes on, so do its effects.
     Cancelled again, as by a loop that is closing, it does not."""
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[None] = loop.create_future()
+    done: asyncio.Future[None] = loop.create_future()
     context = contextvars.copy_context()
     results: list[T] = []
     errors: list[BaseException] = []
@@ -118,28 +118,28 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
         except BaseException as error:  # noqa: BLE001  handed to the one who waits
             errors.append(error)
         try:
-            loop.call_soon_threadsafe(_resolve, ended)
+            loop.call_soon_threadsafe(_resolve, done)
         except RuntimeError:  # the loop is closed: nobody waits any more
             logger.debug("a function ended after its event loop")
 
     threading.Thread(target=work, name=f"holdfast-{getattr(function, '__name__', 'call')}", daemon=True).start()
-    await _through(ended)
+    await _through(done)
     if errors:
         raise _harmless(errors[0])
     return results[0]
 
 
-async def _through(ended: asyncio.Future[None]) -> None:
+async def _through(done: asyncio.Future[None]) -> None:
     try:
-        await asyncio.shield(ended)
+        await asyncio.shield(done)
     except asyncio.CancelledError:
-        await asyncio.shield(ended)
+        await asyncio.shield(done)
         raise
 
 
-def _resolve(ended: asyncio.Future[None]) -> None:
-    if not ended.done():
-        ended.set_result(None)
+def _resolve(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
 
 
 def _harmless(error: BaseException) -> BaseException:

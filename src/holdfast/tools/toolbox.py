@@ -235,7 +235,7 @@ class Toolbox:
         if not masking:
             return engine.prepare(body, lane=lane, now=now, **asked)
         ledger = engine.ledger(lane, now=now)
-        wanted = self._masker.wanted(
+        requests = self._masker.wanted(
             body,
             engine.read(body).prompt,
             fence=lambda: engine.fence(lane, now=now),
@@ -243,10 +243,10 @@ class Toolbox:
             failed=self._failed,
             defined=self.toolset.defined,
         )
-        prepared = engine.prepare(body, lane=lane, now=now, edits=wanted.edits, **asked)
-        for gone in self._masker.decided(prepared.edits is not None and prepared.edits.made):
+        prepared = engine.prepare(body, lane=lane, now=now, edits=requests.edits, **asked)
+        for masked in self._masker.decided(prepared.edits is not None and prepared.edits.made):
             self.journal.emit(
-                ToolMasked(tool=gone.tool, tool_use_id=gone.tool_use_id, characters=gone.characters),
+                ToolMasked(tool=masked.tool, tool_use_id=masked.tool_use_id, characters=masked.characters),
                 turn=prepared.turn,
                 actor="system",
             )
@@ -262,18 +262,18 @@ class Toolbox:
         if not uses:
             return TurnResults((), ())
         self.usage.observe((Message("assistant", tuple(uses)),), fresh=True)
-        given, found = self.guides.delivered, self.toolset.found
+        guides_before, found_before = self.guides.delivered, self.toolset.recent
         try:
             answers = await self.dispatcher.run(uses, turn=turn, cancel=cancel)
         except BaseException:  # nobody gets these answers
-            self.guides.free(self.guides.delivered - given)
-            self.toolset.lost(name for name in self.toolset.found if name not in found)
+            self.guides.free(self.guides.delivered - guides_before)
+            self.toolset.lost(name for name in self.toolset.recent if name not in found_before)
             raise
         if self.toolset.dialect != "gemini":  # which says itself what failed, and whose ids come again
             self._failed.update((answer.result.tool_use_id, None) for answer in answers if answer.result.is_error)
-        said = Message("user", tuple(answer.result for answer in answers))
+        results = Message("user", tuple(answer.result for answer in answers))
         late = [message for answer in answers if answer.output is not None for message in answer.output.messages]
-        return TurnResults((said, *late), answers)
+        return TurnResults((results, *late), answers)
 
     def cut(self, calls: Message | Sequence[ToolUse]) -> TurnResults:
         """Answers for calls that nobody will answer any more: their task was cancelled, or the program ended while they

@@ -126,11 +126,11 @@ class ToolSet:
 
     def _discovery_tools(self) -> dict[str, Tool]:
         """discover_tools, and call_tool where that carries; the caller's own if it brought some."""
-        wanted = (DISCOVER_TOOLS, CALL_TOOL) if self.carrier == "call_tool" else (DISCOVER_TOOLS,)
-        found = {name: self._tools.pop(name) for name in (DISCOVER_TOOLS, CALL_TOOL) if name in self._tools}
-        if any(name not in found for name in wanted):
-            found = {tool.name: tool for tool in discovery_tools(self)} | found
-        return {name: found[name] for name in wanted}
+        names = (DISCOVER_TOOLS, CALL_TOOL) if self.carrier == "call_tool" else (DISCOVER_TOOLS,)
+        tools = {name: self._tools.pop(name) for name in (DISCOVER_TOOLS, CALL_TOOL) if name in self._tools}
+        if any(name not in tools for name in names):
+            tools = {tool.name: tool for tool in discovery_tools(self)} | tools
+        return {name: tools[name] for name in names}
 
     # What a request declares
 
@@ -145,11 +145,11 @@ class ToolSet:
         """The functions that may be called, for OpenAI's `allowed_tools`, where one that the model knows has vanished:
         it stays in the array and is ruled out beside it, which keeps the prefix. Others refuse such a choice."""
         late = self._recent if self.carrier == "additional" else ()
-        known = dict.fromkeys((*self.declared, *late))
+        names = dict.fromkeys((*self.declared, *late))
         takes = self.facts.provider == "openai" and self.dialect.startswith("openai")
-        if not takes or all(self._exists(name) for name in known):
+        if not takes or all(self._exists(name) for name in names):
             return None
-        return tuple(name for name in known if self._exists(name))
+        return tuple(name for name in names if self._exists(name))
 
     def choice(self) -> Extra:
         """The member of a request that allows these functions and the provider's own tools; none where all are allowed.
@@ -202,12 +202,12 @@ class ToolSet:
             tool = self._find(call.name)
             if isinstance(tool, RefusedCall):
                 return tool
-            said = given(call)
-            return said if isinstance(said, RefusedCall) else ResolvedCall(tool, said)
-        meant = unwrapped(call)
-        if isinstance(meant, RefusedCall):
-            return meant
-        name, arguments = meant
+            members = given(call)
+            return members if isinstance(members, RefusedCall) else ResolvedCall(tool, members)
+        target = unwrapped(call)
+        if isinstance(target, RefusedCall):
+            return target
+        name, arguments = target
         if name in deferral.DISCOVERY:
             return RefusedCall(f"{name} cannot be called through {CALL_TOOL}. Call it by its own name.")
         tool = self._find(name)
@@ -229,7 +229,7 @@ class ToolSet:
 
     def _unknown(self, name: str) -> RefusedCall:
         names = [*self.declared, *self.deferred]
-        inner = [known for known in names if known.endswith(f"__{name}")]  # called without the server it belongs to
+        inner = [full for full in names if full.endswith(f"__{name}")]  # called without the server it belongs to
         if inner:
             return RefusedCall(f"There is no tool named {shown(name)!r}. Did you mean {' or '.join(inner[:3])}?")
         return unknown(name, names)
@@ -243,17 +243,17 @@ class ToolSet:
     def discover(self, tools: Sequence[Tool]) -> DiscoveryAnswer:
         """These tools become callable. What the answer holds is the carrier's."""
         names = [name for name in dict.fromkeys(tool.name for tool in tools) if self._exists(name)]
-        found = [self._deferred[name] for name in names if name in self._deferred]
-        fresh = [definition.name for definition in found if definition.name not in self._recent]
+        definitions = [self._deferred[name] for name in names if name in self._deferred]
+        fresh = [definition.name for definition in definitions if definition.name not in self._recent]
         full = self.settings.deferral.strip == "when_cold"
-        for definition in found:
+        for definition in definitions:
             self._discovered[definition.name] = self._recent[definition.name] = None
-        self.usage.found(definition.name for definition in found)
-        return answer(self.carrier, found, names, fresh=fresh, full=full)
+        self.usage.note_callable(definition.name for definition in definitions)
+        return answer(self.carrier, definitions, names, fresh=fresh, full=full)
 
     @property
-    def found(self) -> tuple[str, ...]:
-        """What the history holds the answer for."""
+    def recent(self) -> tuple[str, ...]:
+        """The tools that the history holds the answer for."""
         return tuple(self._recent)
 
     def lost(self, names: Iterable[str]) -> None:
@@ -291,8 +291,10 @@ class ToolSet:
 
     def _join(self, tools: Mapping[str, Tool]) -> tuple[str, ...]:
         for name, tool in tools.items():
-            known = self._tools.get(name)
-            if name in deferral.DISCOVERY or (known and (known.source, known.server) != (tool.source, tool.server)):
+            present = self._tools.get(name)
+            if name in deferral.DISCOVERY or (
+                present and (present.source, present.server) != (tool.source, tool.server)
+            ):
                 raise HoldfastError(f"two tools are named {name}; give one of them another name.")
         came = tuple(name for name in tools if name not in self._tools)
         declared = self.declared
@@ -311,9 +313,9 @@ class ToolSet:
 
     def remove(self, names: Iterable[str], why: str = "") -> tuple[str, ...]:
         """Tools that are gone; gives those that were there. `why` completes "it is unavailable: "."""
-        gone = tuple(name for name in dict.fromkeys(names) if name in self._tools)
+        removed = tuple(name for name in dict.fromkeys(names) if name in self._tools)
         declared = self.declared
-        for name in gone:
+        for name in removed:
             del self._tools[name]
             if name in declared or name in self._discovered:
                 self._vanished[name] = why or GONE
@@ -321,7 +323,7 @@ class ToolSet:
                 self._deferred.pop(name, None)
                 self.usage.forget(name)
         self.version += 1
-        return gone
+        return removed
 
     # Resets
 
@@ -351,10 +353,10 @@ class ToolSet:
             changed=tuple(name for name in after if before.get(name, after[name]) != after[name]),
         )
 
-    def _standing(self, kept: Sequence[Message]) -> tuple[str, ...]:
+    def _standing(self, messages: Sequence[Message]) -> tuple[str, ...]:
         """What these messages hold the answer for: an item that declares it, or with `redeclare`, where nothing but the
         array does, the answer that named it."""
-        return answered(kept, self._recent) if self.carrier == "redeclare" else loaded(kept)
+        return answered(messages, self._recent) if self.carrier == "redeclare" else loaded(messages)
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -381,8 +383,10 @@ class ToolSet:
     def _plan(self, *, keep: Collection[str] = (), out: Collection[str] = (), recent: Collection[str] = ()) -> None:
         """Decide anew what is declared and what is deferred, of the tools that exist. `recent` are those that the
         history still holds the answer for."""
-        known = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)} | self._deferred
-        items = {name: known[name] for name in recent if name in known} if self.carrier == "additional" else {}
+        definitions = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)} | self._deferred
+        items = (
+            {name: definitions[name] for name in recent if name in definitions} if self.carrier == "additional" else {}
+        )
         policy = DeferralPolicy(
             settings=self._pins(name for name in recent if name not in out),
             context_limit=self.facts.context_limit,
@@ -400,18 +404,18 @@ class ToolSet:
         self._declared = (*plan.declared, *self._server_tools)
         self._deferred = {item.name: item for item in plan.deferred} | items
         # What an answer in the history refers to is part of it, also if it is gone and after another carrier meanwhile.
-        gone = [name for name in self._discovered if name not in self._tools]
+        vanished = [name for name in self._discovered if name not in self._tools]
         read = [name for name in recent if name in self._deferred] if self.carrier == "references" else []
-        self._deferred.update((name, known[name]) for name in (*gone, *read) if name in known)
+        self._deferred.update((name, definitions[name]) for name in (*vanished, *read) if name in definitions)
         held = {*self.declared}.difference(out) if self.carrier == "redeclare" else self._deferred
         self._recent = {name: None for name in recent if name in held}
         self.version += 1
 
-    def _pins(self, found: Iterable[str]) -> Deferral:
+    def _pins(self, names: Iterable[str]) -> Deferral:
         """The settings of deferral. With `redeclare` the array alone makes a tool callable, so what an answer in the
         history says of one holds before a pin."""
         settings = self.settings.deferral
-        return replace(settings, never=(*settings.never, *found)) if self.carrier == "redeclare" else settings
+        return replace(settings, never=(*settings.never, *names)) if self.carrier == "redeclare" else settings
 
     def _follow(self, state: ToolSetState) -> None:
         """The session goes on with another model. The array is decided anew; the history stays, and what it refers to,
@@ -433,16 +437,16 @@ class ToolSet:
         self._deferred = {
             item.name: item for item in state.deferred if item.name in tools or item.name in self._discovered
         }
-        known = {name for name in (*self.declared, *self._discovered) if name not in deferral.DISCOVERY}
-        self._vanished = {name: state.vanished.get(name, GONE) for name in sorted(known)}
+        names = {name for name in (*self.declared, *self._discovered) if name not in deferral.DISCOVERY}
+        self._vanished = {name: state.vanished.get(name, GONE) for name in sorted(names)}
         self._join(tools)
 
 
 def _by_name(tools: Iterable[Tool], server_tools: Sequence[Opaque] = ()) -> dict[str, Tool]:
-    found: dict[str, Tool] = {}
+    by_name: dict[str, Tool] = {}
     taken = {string_of((object_of(tool.raw) or {}).get("name")) for tool in server_tools}
     for tool in tools:
-        if tool.name in found or tool.name in taken:
+        if tool.name in by_name or tool.name in taken:
             raise HoldfastError(f"two tools are named {tool.name}; give one of them another name.")
-        found[tool.name] = tool
-    return found
+        by_name[tool.name] = tool
+    return by_name

@@ -21,7 +21,7 @@ from typing import Any
 from holdfast.errors import HoldfastError
 
 from .contract import ToolExecutionError
-from .text_limits import cut, mend, said, shown
+from .text_limits import cut, describe_error, mend, shown
 
 MOST = 5
 """Problems that are listed of one input."""
@@ -44,23 +44,23 @@ def check(tool: str, schema: bytes, value: Any, *, stranger: bool = False, refer
     is a `stranger`'s, regular expressions are not applied, and not more than so many references are followed."""
     _left.set(references)
     try:
-        found = [_line(error) for error in islice(_compiled(schema, stranger).iter_errors(value), MOST + 1)]
+        problems = [_line(error) for error in islice(_compiled(schema, stranger).iter_errors(value), MOST + 1)]
     except ToolExecutionError as error:
         raise ToolExecutionError(f"{shown(tool)} cannot be called: {error}") from error
     except Exception as error:  # applying a schema fails in as many ways as there are keywords
-        why = f"its schema cannot be applied ({said(error, _LONGEST)})"
+        why = f"its schema cannot be applied ({describe_error(error, _LONGEST)})"
         raise ToolExecutionError(f"{shown(tool)} cannot be called: {why}") from error
-    if not found:
+    if not problems:
         return None
-    more = "\n- …and more" if len(found) > MOST else ""
-    lines = "".join(f"\n- {line}" for line in found[:MOST])
+    more = "\n- …and more" if len(problems) > MOST else ""
+    lines = "".join(f"\n- {line}" for line in problems[:MOST])
     return f"The input of {shown(tool)} is not valid:{lines}{more}\nCorrect the input and call it again."
 
 
 @lru_cache(maxsize=1024)
 def _compiled(schema: bytes, stranger: bool) -> Any:
     """A validator; kept by the text of the schema. `$schema` chooses the draft, 2020-12 is the default."""
-    library, known = import_module("jsonschema"), import_module("jsonschema_specifications")
+    library, specifications = import_module("jsonschema"), import_module("jsonschema_specifications")
     try:
         document = json.loads(schema)
     except (ValueError, RecursionError) as error:
@@ -75,7 +75,7 @@ def _compiled(schema: bytes, stranger: bool) -> Any:
     if stranger:
         draft = _careful(library, draft, patterned='"patternProperties"' in json.dumps(document))
     # This registry knows the drafts themselves and has no way to ask for anything else.
-    return draft(document, registry=known.REGISTRY)
+    return draft(document, registry=specifications.REGISTRY)
 
 
 def _careful(library: Any, draft: Any, patterned: bool) -> Any:

@@ -53,13 +53,13 @@ class Workspace:
     def _beside(self, directories: Sequence[Path]) -> tuple[Path, ...]:
         """Where these really are. One that is named inside the workspace must not lead out of it: a stranger's
         repository could make anything readable with a link in the place of its skills."""
-        found = []
+        names = []
         for each in directories:
             named, real = lexical(each), Path(os.path.realpath(each))
             inside = named.is_relative_to(self.root) or named.is_relative_to(self._named)
             if not inside or real.is_relative_to(self.root):
-                found.append(real)
-        return tuple(found)
+                names.append(real)
+        return tuple(names)
 
     def resolve(self, path: str, access: Access, *, outside: bool = False) -> Path:
         """Where a path really leads; ToolExecutionError if a tool may not go there."""
@@ -121,7 +121,7 @@ class Workspace:
         where a system takes capital letters for small ones."""
         if any(real.is_relative_to(each) for each in self.closed):
             return True
-        closed = [found for each in self.closed if (found := _stat(each)) is not None]
+        closed = [status for each in self.closed if (status := _stat(each)) is not None]
         if not closed or not real.is_relative_to(self.root):
             return False
         places = (self.root.joinpath(*real.relative_to(self.root).parts[:depth]) for depth in range(1, len(real.parts)))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from holdfast.errors import HoldfastError
 from holdfast.records import Text, Usage, usage
 from holdfast.records.events import DelegateAsked, DelegateCompleted, DelegateFailed, DelegateStarted, Event
-from holdfast.tools import Cancel, Tool, ended, heard
+from holdfast.tools import Cancel, Tool, retrieve_exception, wait_until_done
 
 from ..contract import DelegateResult, Task, Turn, Watch
 from ..costs import add
@@ -108,7 +108,7 @@ async def ask(work: Assignment, watch: Watch) -> DelegateResult:
     task = asyncio.create_task(
         session.ask(texts.told(work.task), watch=DelegateWatch(watch, work.name), cancel=work.cancel)
     )
-    task.add_done_callback(heard)
+    task.add_done_callback(retrieve_exception)
     try:
         await asyncio.wait({task}, timeout=limit)
     except asyncio.CancelledError:
@@ -123,10 +123,10 @@ async def ask(work: Assignment, watch: Watch) -> DelegateResult:
 async def _stop(work: Assignment, task: asyncio.Task[Turn]) -> None:
     """Stopped, a turn keeps what it has; one that does not end is cut, and answers its open calls all the same."""
     work.cancel.set()
-    await ended(task, GRACE_S)
+    await wait_until_done(task, GRACE_S)
     if not task.done():
         task.cancel()
-        await ended(task)
+        await wait_until_done(task)
 
 
 def _came_of(work: Assignment, turn: Turn) -> DelegateResult:
@@ -180,7 +180,7 @@ class Crew:
         task = asyncio.create_task(batch)
         self._batches.add(task)
         task.add_done_callback(self._batches.discard)
-        task.add_done_callback(heard)
+        task.add_done_callback(retrieve_exception)
         return begun
 
     async def close(self) -> None:
@@ -188,11 +188,11 @@ class Crew:
         for batch in tuple(self._batches):
             batch.cancel()
         for batch in tuple(self._batches):
-            await ended(batch)
+            await wait_until_done(batch)
         for runner in tuple(self._runners):
             runner.cancel()
         for runner in tuple(self._runners):
-            await ended(runner)
+            await wait_until_done(runner)
 
     # Before they begin
 

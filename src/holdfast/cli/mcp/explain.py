@@ -24,7 +24,7 @@ from holdfast.errors import HoldfastError
 from holdfast.lab import facts_of
 from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, SessionFindings, list_logs
 from holdfast.report.logs import megabytes
-from holdfast.tools import WorkTimeout, bounded, in_thread
+from holdfast.tools import WorkTimeout, in_thread, run_bounded
 
 from .. import tables
 from ..explain import markdown
@@ -77,7 +77,7 @@ async def explain(arguments: Explain, *, seconds: float = SECONDS) -> Explanatio
     deadline = time.monotonic() + seconds
     work = partial(in_thread, _explain, arguments, lambda: stop.is_set() or time.monotonic() > deadline)
     try:
-        return await bounded(work, timeout=seconds + _GRACE_S, grace=0, stopping=stop.set)
+        return await run_bounded(work, timeout=seconds + _GRACE_S, grace=0, stopping=stop.set)
     except WorkTimeout:
         raise HoldfastError(f"the logs were not found within {seconds:.0f} seconds; name fewer paths") from None
 

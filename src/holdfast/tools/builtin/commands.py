@@ -86,14 +86,14 @@ class OutputStream:
             data, self._waiting = bytes(self._waiting), bytearray()
             missed, self._missed = self._missed, 0
             self._called = False
-        said = self._held + clean(self._decoder.decode(data))
-        whole = len(said) if last or missed else open_end(said)
-        said, self._held = self._masked(said[:whole]), said[whole:]
+        text = self._held + clean(self._decoder.decode(data))
+        whole = len(text) if last or missed else open_end(text)
+        text, self._held = self._masked(text[:whole]), text[whole:]
         if missed:
-            said += f"\n[{missed} bytes not shown]\n"
-        if said and not self._closed:
+            text += f"\n[{missed} bytes not shown]\n"
+        if text and not self._closed:
             try:
-                self._watcher(said)
+                self._watcher(text)
             except Exception:
                 logger.exception("output of a command could not be shown")
                 self._closed = True
@@ -189,13 +189,13 @@ async def _foreground(
                 "background gives it more.]"
             )
         notes.append(f"[{ending(group.code)}]")
-        said = await in_thread(lambda: _with(output_text(group.output()), notes))
+        text = await in_thread(lambda: _with(output_text(group.output()), notes))
     finally:
         stream.close()
         group.release()
         context.emit(ProcessExited(process=name, exit_code=group.code))
     return ToolOutput(
-        content=said, metadata={**facts_of(group), "timed_out": end == "timeout"}, command_executed=command
+        content=text, metadata={**facts_of(group), "timed_out": end == "timeout"}, command_executed=command
     )
 
 
@@ -208,9 +208,9 @@ def _notes(group: ProcessGroup) -> list[str]:
     return notes
 
 
-def _with(said: str, notes: list[str]) -> str:
-    between = "" if not said or said.endswith("\n") else "\n"
-    return said + between + "\n".join(notes)
+def _with(text: str, notes: list[str]) -> str:
+    between = "" if not text or text.endswith("\n") else "\n"
+    return text + between + "\n".join(notes)
 
 
 def _background(
@@ -279,8 +279,8 @@ def process_stop(processes: Processes) -> Tool:
         before = one.group.ended.done()
         if not before:
             await one.group.stop()
-        said = f"{one.name} {'had ended before' if before else 'was ended'}: {ending(one.group.code)}."
-        return ToolOutput(content=said, metadata={"process": one.name, **facts_of(one.group)})
+        sentence = f"{one.name} {'had ended before' if before else 'was ended'}: {ending(one.group.code)}."
+        return ToolOutput(content=sentence, metadata={"process": one.name, **facts_of(one.group)})
 
     return Tool(
         name="process_stop",

@@ -45,14 +45,14 @@ class FilePage(Struct, frozen=True, kw_only=True):
     @property
     def notes(self) -> str:
         """What the model has to know beside the text; nothing for a whole plain file."""
-        said = []
+        notes = []
         if self.next_line is not None or self.first > 1 or self.skipped:
-            said.append(self._where())
+            notes.append(self._where())
         if self.crlf:
-            said.append("Lines end in CRLF in the file.")
+            notes.append("Lines end in CRLF in the file.")
         if self.replaced:
-            said.append(f"{_REPLACED} stands for bytes that are not UTF-8.")
-        return f"[{' '.join(said)}]" if said else ""
+            notes.append(f"{_REPLACED} stands for bytes that are not UTF-8.")
+        return f"[{' '.join(notes)}]" if notes else ""
 
     def _where(self) -> str:
         if self.next_line is None:

@@ -86,10 +86,10 @@ def _read(input: Mapping[str, Any], context: ToolContext, offload: Offload) -> T
             most=page_chars(offload, asked=offloaded and "limit" in input),
             check=partial(go_on, context),
         )
-    said = page.text
+    text = page.text
     if page.notes:
-        said += ("" if said.endswith("\n") or not said else "\n") + page.notes
-    return ToolOutput(content=said or "[The file is empty.]", metadata=metadata)
+        text += ("" if text.endswith("\n") or not text else "\n") + page.notes
+    return ToolOutput(content=text or "[The file is empty.]", metadata=metadata)
 
 
 def _open(named: str, shown: str, context: ToolContext) -> BinaryIO:
@@ -100,8 +100,8 @@ def _open(named: str, shown: str, context: ToolContext) -> BinaryIO:
         if code == errno.EISDIR:
             raise ToolExecutionError(f"{shown} is a directory; list it with list_dir.", problem.metadata) from problem
         if code == errno.ENOENT:
-            said = f"{shown} does not exist.{_near(context, shown)}"
-            raise ToolExecutionError(said, problem.metadata) from problem
+            sentence = f"{shown} does not exist.{_near(context, shown)}"
+            raise ToolExecutionError(sentence, problem.metadata) from problem
         raise
 
 
@@ -184,8 +184,8 @@ def _list(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         raise ToolExecutionError(f"{shown} is a file; read it with read_file.")
     lister = Lister(workspace, path.relative_to(workspace.root).parts, partial(go_on, context))
     with in_words(input["path"]):
-        said = lister.listing(int(input.get("depth", 1)))
-    return ToolOutput(content=said, metadata={"path": shown, "entries": lister.entries})
+        listing = lister.listing(int(input.get("depth", 1)))
+    return ToolOutput(content=listing, metadata={"path": shown, "entries": lister.entries})
 
 
 class TreeEntry(Struct):
@@ -242,8 +242,8 @@ class Lister:
         if self._root.joinpath(*where) in self._closed:
             raise PermissionError
         with opened_directory(self._root, where) as at:
-            with os.scandir(at) as found:
-                items = sorted(found, key=lambda item: item.name)
+            with os.scandir(at) as entries:
+                items = sorted(entries, key=lambda item: item.name)
             room = MOST_ENTRIES - self.entries
             entry.inside = [_entry(item, at) for item in items[:room]]
         entry.left = max(0, len(items) - room)

@@ -74,12 +74,12 @@ async def _search(input: Mapping[str, Any], context: ToolContext, processes: Pro
         )
     try:
         end = await to_end(group, seconds, context.cancel)
-        found, _, summary = group.output().partition(b"\0")
+        matches, _, summary = group.output().partition(b"\0")
     finally:
         group.release()
     if end == "cancel":
         raise ToolExecutionError("The search was cancelled.")
-    return _told(input, output_text(found), _summary(summary) if end == "exit" else None, seconds)
+    return _output(input, output_text(matches), _summary(summary) if end == "exit" else None, seconds)
 
 
 def _summary(text: bytes) -> Mapping[str, Any]:
@@ -89,12 +89,12 @@ def _summary(text: bytes) -> Mapping[str, Any]:
         raise ToolExecutionError("The search broke off; try a simpler pattern.") from problem
 
 
-def _told(input: Mapping[str, Any], found: str, summary: Mapping[str, Any] | None, seconds: float) -> ToolOutput:
+def _output(input: Mapping[str, Any], matches: str, summary: Mapping[str, Any] | None, seconds: float) -> ToolOutput:
     if summary is None:
         late = f"The search was ended at its limit of {seconds:g} s; use a simpler pattern or a narrower path"
-        if not found:
+        if not matches:
             raise ToolExecutionError(f"{late}.")
-        return ToolOutput(content=f"{found.rstrip()}\n[{late}.]", metadata={"timed_out": True})
+        return ToolOutput(content=f"{matches.rstrip()}\n[{late}.]", metadata={"timed_out": True})
     if "problem" in summary:
         raise ToolExecutionError(f"{input.get('path', '.')} cannot be searched: {summary['problem']}.")
     for name, kind in (("pattern", "a regular expression"), ("glob", "a glob")):
@@ -104,4 +104,4 @@ def _told(input: Mapping[str, Any], found: str, summary: Mapping[str, Any] | Non
         return ToolOutput(content="[No matches.]", metadata=summary)
     counted = "1 match" if summary["matches"] == 1 else f"{summary['matches']} matches"
     more = f"\n[Ended after {counted}; there may be more.]" if summary["cut"] else ""
-    return ToolOutput(content=found.rstrip("\n") + more, metadata=summary)
+    return ToolOutput(content=matches.rstrip("\n") + more, metadata=summary)

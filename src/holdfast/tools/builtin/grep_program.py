@@ -95,7 +95,7 @@ def wanted(glob: str | None) -> re.Pattern[str] | None:
 
 def rules(content: str) -> tuple[IgnoreRule, ...]:
     """The rules of a .gitignore; lines that make no sense are passed over."""
-    found = []
+    rules_ = []
     for raw in content.splitlines():
         line = raw.rstrip() if not raw.endswith("\\ ") else raw
         if not line or line.startswith("#"):
@@ -109,19 +109,19 @@ def rules(content: str) -> tuple[IgnoreRule, ...]:
             pattern = re.compile(f"{anywhere}{translated(line.removeprefix('/'))}", re.DOTALL)
         except re.error:
             continue
-        found.append(IgnoreRule(pattern, ignores, directories))
-    return tuple(found)
+        rules_.append(IgnoreRule(pattern, ignores, directories))
+    return tuple(rules_)
 
 
 def ignored(path: tuple[str, ...], directory: bool, levels: tuple[IgnoreLevel, ...]) -> bool:
     """Whether the last rule that speaks of a path leaves it out; rules nearer to it come later."""
-    said = False
+    verdict = False
     for level in levels:
         below = "/".join(path[level.depth :])
         for rule in level.rules:
             if (directory or not rule.directories) and rule.pattern.fullmatch(below):
-                said = rule.ignores
-    return said
+                verdict = rule.ignores
+    return verdict
 
 
 class BadGlob(Exception):
@@ -174,8 +174,8 @@ class GrepSearch:
 
     def _directory(self, at: int, path: tuple[str, ...], levels: tuple[IgnoreLevel, ...], start: int) -> None:
         levels = (*levels, self._level(at, len(path)))
-        with os.scandir(at) as found:
-            items = sorted((item.name, item.is_dir(follow_symlinks=False), item.is_symlink()) for item in found)
+        with os.scandir(at) as entries:
+            items = sorted((item.name, item.is_dir(follow_symlinks=False), item.is_symlink()) for item in entries)
         for name, directory, link in items:
             below = (*path, name)
             if self.cut:
@@ -246,8 +246,8 @@ class GrepSearch:
 
 def _word(rest: str) -> int:
     """How much of a word is cut off: a key is not known as one by its half. What is longer is no word."""
-    found = _WORD.match(rest, 0, LONGEST_WORD + 1)
-    length = found.end() if found else 0
+    match = _WORD.match(rest, 0, LONGEST_WORD + 1)
+    length = match.end() if match else 0
     return length if length <= LONGEST_WORD else 0
 
 

@@ -207,14 +207,14 @@ class ProcessGroup:
 
     def _take(self, pipe: int) -> bool:
         data = os.read(pipe, _BLOCK)
-        kept = data[: max(0, self._keep - self.size)]
+        head = data[: max(0, self._keep - self.size)]
         try:
-            written = os.write(self._spool.fileno(), kept) if kept else 0
+            written = os.write(self._spool.fileno(), head) if head else 0
         except OSError:
             written = 0
         self.size += written
         self.dropped += len(data) - written
-        if written < len(kept):  # the disk is full: keep what there is, and nothing that comes after a gap
+        if written < len(head):  # the disk is full: keep what there is, and nothing that comes after a gap
             self._keep = self.size
         if data and self._heard is not None:
             self._heard(data)

@@ -73,9 +73,9 @@ def _run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         raise ToolExecutionError(f"{shown} was changed by somebody else at the same time; read it again.")
     context.workspace.write(named, patched.text.encode("utf-8", "surrogateescape"))
     count = len(patched.lines)
-    said = f"{count} replacements" if count > 1 else "1 replacement"
+    replacements = f"{count} replacements" if count > 1 else "1 replacement"
     return ToolOutput(
-        content=f"Patched {shown}: {said} at {_named(patched.lines)}.",
+        content=f"Patched {shown}: {replacements} at {_named(patched.lines)}.",
         metadata={"path": shown, "replacements": count},
         files_modified=(shown,),
     )
@@ -96,19 +96,19 @@ def patch(content: str, old: str, new: str, shown: str, *, everywhere: bool = Fa
     old = old.replace("\r\n", "\n")
     if old == new.replace("\r\n", "\n"):
         raise ToolExecutionError("old and new are the same; there is nothing to replace.")
-    found = _places(content, old)
-    if not found:
+    places = _places(content, old)
+    if not places:
         raise ToolExecutionError(f"old was not found in {shown}. {_nearest(content, old)}")
-    lines = _lines_of(content, [start for start, _ in found])
-    if len(found) > 1 and not everywhere:
+    lines = _lines_of(content, [start for start, _ in places])
+    if len(places) > 1 and not everywhere:
         raise ToolExecutionError(
-            f"old occurs {len(found)} times in {shown}, at {_named(lines)}; "
+            f"old occurs {len(places)} times in {shown}, at {_named(lines)}; "
             "take in more of the text around the one that is meant, or set replace_all."
         )
     crlf = content.count("\r\n") * 2 > content.count("\n")
     pieces: list[str] = []
     at = 0
-    for start, end in found:
+    for start, end in places:
         here = "\r\n" in content[start:end] if "\n" in old else crlf
         pieces += (content[at:start], _LONE_FEED.sub("\r\n", new) if here else new)
         at = end
@@ -120,15 +120,15 @@ def _places(content: str, old: str) -> list[tuple[int, int]]:
     """Where `old` begins and ends, with line ends of either kind. A plain search, because a regular expression takes
     for ever where much of the text is alike, and nothing else in the process runs meanwhile."""
     plain = content.replace("\r\n", "\n")
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     at = plain.find(old)
     while at >= 0:
-        found.append((at, at + len(old)))
+        places.append((at, at + len(old)))
         at = plain.find(old, at + len(old))
     if len(plain) == len(content):
-        return found
+        return places
     feeds = array("q", (match.start() - before for before, match in enumerate(_CRLF.finditer(content))))
-    return [(start + bisect_left(feeds, start), end + bisect_left(feeds, end)) for start, end in found]
+    return [(start + bisect_left(feeds, start), end + bisect_left(feeds, end)) for start, end in places]
 
 
 def _lines_of(content: str, places: Sequence[int]) -> tuple[int, ...]:
@@ -150,15 +150,15 @@ def _named(lines: Sequence[int]) -> str:
 
 def _nearest(content: str, old: str) -> str:
     """Where the text most like it stands, so that the next attempt can be right."""
-    wanted = [line.strip() for line in old.split("\n")]
+    old_lines = [line.strip() for line in old.split("\n")]
     there = [line.strip() for line in content.split("\n")]
-    telling = max(wanted, key=len)
+    telling = max(old_lines, key=len)
     if not telling:
         return "Read the file again."
-    first = wanted.index(telling)
+    first = old_lines.index(telling)
     likely = (at - first for at, line in enumerate(there) if line == telling and at >= first)
     for at in islice(likely, _MOST_TRIED):
-        if there[at : at + len(wanted)] == wanted:
+        if there[at : at + len(old_lines)] == old_lines:
             return f"It stands at line {at + 1} with other white space; copy it exactly."
     sample = [line[:_SHOWN] for line in there[:_MOST_COMPARED]]
     best, score, tried = -1, 0.5, 0

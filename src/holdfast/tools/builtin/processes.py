@@ -130,11 +130,11 @@ class Processes:
         return tuple(name for name, one in self._named.items() if not one.group.ended.done())
 
     def get(self, name: str) -> BackgroundCommand:
-        found = self._named.get(name)
-        if found is None:
-            known = ", ".join(self._named) or "none"
-            raise ToolExecutionError(f"There is no background process {name!r}; there are: {known}.")
-        return found
+        command = self._named.get(name)
+        if command is None:
+            names = ", ".join(self._named) or "none"
+            raise ToolExecutionError(f"There is no background process {name!r}; there are: {names}.")
+        return command
 
     async def close(self) -> None:
         """End every process. Nothing can be started afterwards."""
@@ -154,12 +154,12 @@ def _abandon(live: dict[int, ProcessGroup], named: dict[str, BackgroundCommand],
 
 async def until_end(group: ProcessGroup, seconds: float, cancel: Cancel) -> End:
     """Wait for the end, so long at most, and not beyond a cancellation."""
-    said = asyncio.ensure_future(cancel.wait())
+    cancelled = asyncio.ensure_future(cancel.wait())
     ended = asyncio.ensure_future(group.wait())
     try:
-        await asyncio.wait({said, ended}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({cancelled, ended}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        said.cancel()
+        cancelled.cancel()
         ended.cancel()
     if group.ended.done():
         return "exit"

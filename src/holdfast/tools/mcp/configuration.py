@@ -106,13 +106,15 @@ def servers(
     environ = os.environ if environ is None else environ
     mcp = settings.mcp if isinstance(settings, Settings) else settings
     workspace = workspace.absolute()
-    found: dict[str, tuple[DeclaredServer, str]] = {name: (declared, "") for name, declared in mcp.servers.items()}
+    declarations: dict[str, tuple[DeclaredServer, str]] = {
+        name: (declared, "") for name, declared in mcp.servers.items()
+    }
     if mcp.project != "never":
         for name, entry in _project_file(workspace / FILE).items():
-            found.setdefault(name, entry)
+            declarations.setdefault(name, entry)
     return {
         name: _server(name, declared, wrong, mcp, workspace, home, environ)
-        for name, (declared, wrong) in sorted(found.items())
+        for name, (declared, wrong) in sorted(declarations.items())
     }
 
 
@@ -246,15 +248,15 @@ def _project_file(path: Path) -> dict[str, tuple[DeclaredServer, str]]:
     table = document.get("mcpServers", {}) if isinstance(document, dict) else None
     if not isinstance(table, dict):
         raise HoldfastError(f'{where}: this file holds {{"mcpServers": {{NAME: {{…}}}}}}; mend or remove it')
-    found: dict[str, tuple[DeclaredServer, str]] = {}
+    declarations: dict[str, tuple[DeclaredServer, str]] = {}
     for name, entry in table.items():
         if is_name(name):
-            found[name] = _entry(entry, where)
+            declarations[name] = _entry(entry, where)
         else:
             short = printable(name[:40]) or "?"
             wrong = f"its name has not 1 to {LONGEST_NAME} printable characters; give it another"
-            found.setdefault(short, (DeclaredServer(origin=where, project=True), wrong))
-    return found
+            declarations.setdefault(short, (DeclaredServer(origin=where, project=True), wrong))
+    return declarations
 
 
 def _text(path: Path, where: str) -> str | None:
@@ -322,20 +324,20 @@ def approved(home: Path, server: McpServer) -> bool:
 
 def approve(home: Path, server: McpServer) -> None:
     """Allow this definition in its workspace from now on."""
-    kept = _read_approvals(home)
-    kept.approved[server.digest] = _Approval(server.name, server.workspace)
-    _write_approvals(home, kept)
+    approvals = _read_approvals(home)
+    approvals.approved[server.digest] = _Approval(server.name, server.workspace)
+    _write_approvals(home, approvals)
 
 
 def revoke(home: Path, server: McpServer) -> bool:
     """Take back what was allowed under this name in this workspace; whether there was anything."""
-    kept = _read_approvals(home)
+    approvals = _read_approvals(home)
     left = {
         digest: entry
-        for digest, entry in kept.approved.items()
+        for digest, entry in approvals.approved.items()
         if digest != server.digest and (entry.server, entry.workspace) != (server.name, server.workspace)
     }
-    if len(left) == len(kept.approved):
+    if len(left) == len(approvals.approved):
         return False
     _write_approvals(home, _Approved(left))
     return True
@@ -354,11 +356,11 @@ def _read_approvals(home: Path) -> _Approved:
         raise HoldfastError(f"{path} cannot be read ({reason}); remove it, and approve your servers again") from problem
 
 
-def _write_approvals(home: Path, kept: _Approved) -> None:
+def _write_approvals(home: Path, approvals: _Approved) -> None:
     try:
         # HOLDFAST_HOME itself may be a symlink of the user's own.
         write_private(
-            home.resolve(), {APPROVALS_FILE: msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n"}
+            home.resolve(), {APPROVALS_FILE: msgspec.json.format(msgspec.json.encode(approvals), indent=1) + b"\n"}
         )
     except OSError as problem:
         reason = problem.strerror or str(problem)

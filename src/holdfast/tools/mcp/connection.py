@@ -44,7 +44,7 @@ from holdfast.records import Block, Image, Text
 from holdfast.version import __version__
 
 from ..contract import ToolExecutionError, ToolOutput
-from ..text_limits import cut, mend, said, shown, words
+from ..text_limits import cut, describe_error, error_text, mend, shown
 from . import results, tool_list
 from .configuration import ConnectionLost, McpServer
 from .http import HttpEndpoint
@@ -115,7 +115,7 @@ class ServerConnection:
     async def open(self) -> AsyncIterator[None]:
         """Connect, agree on a version, and stay until left. Raises whatever the connection breaks with."""
         async with self._transport.running() as (read, write):
-            self.wire = RepairingDispatcher(*bounded(read, write), self._wake)
+            self.wire = RepairingDispatcher(*bound_questions(read, write), self._wake)
             info = types.Implementation(name="holdfast", version=__version__)
             self._session = ClientSession(
                 dispatcher=self.wire,
@@ -144,8 +144,8 @@ class ServerConnection:
                 await self._session.discover()
             except MCPError as second:
                 raise (error if second.code == METHOD_NOT_FOUND else second) from None
-        known = self._session.server_info
-        self.version = shown(f"{known.name} {known.version}").strip() if known is not None else ""
+        info = self._session.server_info
+        self.version = shown(f"{info.name} {info.version}").strip() if info is not None else ""
 
     @property
     def over(self) -> bool:
@@ -195,21 +195,21 @@ class ServerConnection:
 
     async def _pages(self, deadline: float) -> list[ListedTool | str]:
         """The tools of all pages; what is left out of them is said. Of a page only what is of use is kept."""
-        found: list[ListedTool | str] = []
+        tools: list[ListedTool | str] = []
         cursors: set[str | None] = {None}
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
             params = types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
             page = await self._session.list_tools(params=params)
-            found += await asyncio.to_thread(_read, page.tools[: tool_list.MOST_TOOLS + 1], deadline)
+            tools += await asyncio.to_thread(_read, page.tools[: tool_list.MOST_TOOLS + 1], deadline)
             cursor = page.next_cursor
-            if cursor in cursors or len(found) > tool_list.MOST_TOOLS:
+            if cursor in cursors or len(tools) > tool_list.MOST_TOOLS:
                 break
-            if sum(map(_size, found)) > self.settings.max_message_bytes:
-                found.append("further tools are left out: its list is larger than a message may be")
+            if sum(map(_size, tools)) > self.settings.max_message_bytes:
+                tools.append("further tools are left out: its list is larger than a message may be")
                 break
             cursors.add(cursor)
-        return found
+        return tools
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolOutput:
         """What the tool answers; a ToolExecutionError with the reason where it does not, ConnectionLost where it ends
@@ -334,8 +334,8 @@ def _reason(error: BaseException | None, server: McpServer, patience_s: float) -
     if isinstance(error, httpx2.ConnectError) and server.url is not None:
         address = httpx2.URL(server.url)
         place = shown(f"{address.scheme}://{address.netloc.decode('ascii', 'replace')}")
-        return "it cannot be reached", f"there is no connection to {place} ({mask(cut(words(error), 300))})"
-    return "it cannot be reached", str(mask(said(error, 300)))
+        return "it cannot be reached", f"there is no connection to {place} ({mask(cut(error_text(error), 300))})"
+    return "it cannot be reached", str(mask(describe_error(error, 300)))
 
 
 def _missing(error: OSError, server: McpServer) -> str:
@@ -351,7 +351,7 @@ def _size(one: ListedTool | str) -> int:
     return len(one) if isinstance(one, str) else sum(map(len, (one.name, one.title, one.description, one.schema)))
 
 
-def _read(found: list[types.Tool], deadline: float) -> list[ListedTool | str]:
+def _read(tools: list[types.Tool], deadline: float) -> list[ListedTool | str]:
     """Until nobody waits for it any more: a thread cannot be cancelled, and keeps the process."""
     return [
         tool_list.listed(
@@ -361,7 +361,7 @@ def _read(found: list[types.Tool], deadline: float) -> list[ListedTool | str]:
             title=tool.title or "",
             read_only=bool(tool.annotations and tool.annotations.read_only_hint),
         )
-        for tool in takewhile(lambda _: time.monotonic() < deadline, found)
+        for tool in takewhile(lambda _: time.monotonic() < deadline, tools)
     ]
 
 
@@ -385,7 +385,7 @@ def _blocks(result: types.CallToolResult) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def bounded(read: Any, write: Any) -> tuple[Any, Any]:
+def bound_questions(read: Any, write: Any) -> tuple[Any, Any]:
     """Both streams of a connection, without the questions that are too many.
 
     A server that asks without end and takes no answer would fill the memory: the SDK begins a task for every question.

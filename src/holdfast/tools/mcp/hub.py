@@ -142,24 +142,24 @@ class Hub:
         """A server has these tools from now on. `why` is said where it has none because it was lost."""
         before = link.tools
         after = self._free(link, tools)
-        gone = [name for name in before if name not in after]
+        removed = [name for name in before if name not in after]
         came = [tool for name, tool in after.items() if name not in before]
         other = [tool for name, tool in after.items() if name in before and not _same(before[name], tool)]
         link.tools = after
-        if gone:
+        if removed:
             reason = f"the MCP server {link.server.name} no longer offers it"
             if why:
                 reason = f"the MCP server {link.server.name} is not connected ({why})"
             for owner, _ in tuple(self._owners.values()):
-                _remove(owner, gone, reason)
+                _remove(owner, removed, reason)
         if came or other:
             for owner, _ in tuple(self._owners.values()):
                 _add(owner, [*came, *other])
         if why:
             self._emit(McpServerDisconnected(server=link.server.name, tools=tuple(sorted(before)), error=why))
-        elif gone or (came and (link.settled.is_set() or self._owners)):
+        elif removed or (came and (link.settled.is_set() or self._owners)):
             added = tuple(sorted(tool.name for tool in came))
-            self._emit(McpToolsChanged(server=link.server.name, added=added, removed=tuple(sorted(gone))))
+            self._emit(McpToolsChanged(server=link.server.name, added=added, removed=tuple(sorted(removed))))
 
     def _free(self, link: ServerLink, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         """The tools whose names no other server has."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.config.sections import Mcp
 
 from ..contract import Run, Tool, ToolContext, ToolExecutionError, ToolOutput
-from ..text_limits import said
+from ..text_limits import describe_error
 from .configuration import ConnectionLost, McpServer, McpServerStatus, State
 from .tool_list import ListedTool, few, tools_of
 
@@ -52,7 +52,7 @@ class ServerLink:
         self._wake = asyncio.Event()
         self._closing = False
         self._not_before = 0.0
-        self._asked: deque[float] = deque(maxlen=_OFTEN)
+        self._list_times: deque[float] = deque(maxlen=_OFTEN)
         self._connection: ServerConnection | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -129,10 +129,10 @@ class ServerLink:
 
     async def _live(self, connection: ServerConnection) -> None:
         async with connection.open():
-            found = await connection.tools()
+            tools = await connection.tools()
             self._connection = connection
             self.state, self.why, self.version = "connected", "", connection.version
-            self._offer(connection, found)
+            self._offer(connection, tools)
             self.settled.set()
             while not self._is_closing():
                 try:
@@ -167,27 +167,27 @@ class ServerLink:
         """Ask for the list of tools once more. A list that cannot be had leaves what is there."""
         before = _described(self.tools)
         try:
-            found = await connection.tools()
+            tools = await connection.tools()
         except Exception as problem:  # noqa: BLE001  a server's fault; that it is gone is noticed elsewhere
             if not connection.over:
                 self.warnings = few(
-                    (*self.warnings, f"its list of tools could not be read again ({said(problem, 200)})")
+                    (*self.warnings, f"its list of tools could not be read again ({describe_error(problem, 200)})")
                 )
                 self._not_before = time.monotonic() + _SPACING_S
                 connection.suspect = True
                 self._wake.set()
             return
-        self._offer(connection, found)
+        self._offer(connection, tools)
         # Some servers announce a change whenever they are asked, or change all the time: those are asked now and then.
         now = time.monotonic()
-        self._asked.append(now)
-        often = len(self._asked) == _OFTEN and now - self._asked[0] < _OFTEN * _SPACING_S
+        self._list_times.append(now)
+        often = len(self._list_times) == _OFTEN and now - self._list_times[0] < _OFTEN * _SPACING_S
         self._not_before = now + _SPACING_S if often or _described(self.tools) == before else 0.0
 
-    def _offer(self, connection: ServerConnection, found: tuple[ListedTool, ...]) -> None:
+    def _offer(self, connection: ServerConnection, listed: tuple[ListedTool, ...]) -> None:
         warnings = list(connection.warnings)
-        runs = {one.name: self._caller(one.name) for one in found}
-        tools = tools_of(self.server, found, self._settings, runs, warnings)
+        runs = {one.name: self._caller(one.name) for one in listed}
+        tools = tools_of(self.server, listed, self._settings, runs, warnings)
         self.warnings = few(warnings)
         self._tell(self, tools, "")
 

@@ -102,9 +102,9 @@ class ServerProgram:
 
     def words(self) -> str:
         """What it last said on standard error, and what it wrote where only messages belong."""
-        said = cut(" | ".join(line for line in self._last if line), _LONGEST_WORDS)
+        output = cut(" | ".join(line for line in self._last if line), _LONGEST_WORDS)
         stray = f"on its standard output, which is for messages of the protocol, it wrote: {self._stray}"
-        return "; ".join([*([stray] if self._stray else []), *([f"it last said: {said}"] if said else [])])
+        return "; ".join([*([stray] if self._stray else []), *([f"it last said: {output}"] if output else [])])
 
     async def _start(self) -> asyncio.subprocess.Process:
         server, loop = self._server, asyncio.get_running_loop()
@@ -301,7 +301,7 @@ def _message(line: bytes | _TooLong, largest: int) -> SessionMessage | None:
 
 def _refusal(head: bytes, tail: bytes, why: str) -> SessionMessage | None:
     """An error in place of an answer, under its id: who asked must not wait for ever."""
-    if found := _ID_FIRST.match(head) or _ID_LAST.search(tail):
+    if match := _ID_FIRST.match(head) or _ID_LAST.search(tail):
         error = ErrorData(code=INTERNAL_ERROR, message=why)
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(match[1]), error=error))
     return None

@@ -74,7 +74,7 @@ class ListedTool(Struct, frozen=True, kw_only=True):
 def mended(result: Mapping[str, Any], left_out: list[str]) -> dict[str, Any]:
     """The result of tools/list as the protocol has it: only what is of use of each tool, and only tools that can be."""
     tools = result.get("tools")
-    kept = []
+    usable = []
     for item in tools if isinstance(tools, list) else ():
         if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
             _leave_out(left_out, "a tool without a name is left out")
@@ -90,10 +90,10 @@ def mended(result: Mapping[str, Any], left_out: list[str]) -> dict[str, Any]:
         if isinstance(hints.get("title"), str):
             tool.setdefault("title", hints["title"])
         tool["annotations"] = {"readOnlyHint": hints.get("readOnlyHint") is True}
-        kept.append(tool)
+        usable.append(tool)
     cursor = result.get("nextCursor")
     rest = {key: value for key, value in result.items() if key not in ("tools", "nextCursor")}
-    return rest | {"tools": kept} | ({"nextCursor": cursor} if isinstance(cursor, str) and cursor else {})
+    return rest | {"tools": usable} | ({"nextCursor": cursor} if isinstance(cursor, str) and cursor else {})
 
 
 def _leave_out(warnings: list[str], why: str) -> None:
@@ -144,11 +144,11 @@ def listed(name: str, schema: Mapping[str, Any], *, description: str, title: str
 
 
 def tools_of(
-    server: McpServer, found: Iterable[ListedTool], settings: Mcp, run: Mapping[str, Run], warnings: list[str]
+    server: McpServer, listed: Iterable[ListedTool], settings: Mcp, run: Mapping[str, Run], warnings: list[str]
 ) -> dict[str, Tool]:
     """The tools of a server by the names they get. Of two with one name the first is used."""
     tools: dict[str, Tool] = {}
-    for one in found:
+    for one in listed:
         name = tool_name(server.name, one.name)
         if name in tools:
             warnings.append(f"the tool {shown(one.name)} is left out: another has this name")
