@@ -20,6 +20,7 @@ from holdfast import Engine
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache, OpenRouter
 from holdfast.config.sections.server import Gateway, Limits
+from holdfast.core.strategies import STRATEGIES
 from holdfast.simulator.faults import Fault, FaultMatch, Options
 from tests.agent.driving import Bench, settings
 from tests.gateway.gate import Provider, gated
@@ -71,7 +72,7 @@ class TestAgent:
         assert first["system"][0] == second["system"][0]
         assert first["system"][1] != second["system"][1]
 
-    @pytest.mark.parametrize("strategy", ["rolling", "zones", "three-block", "economic"])
+    @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "passthrough"])
     def test_a17_a19_no_strategy_marks_the_volatile_text(self, tmp_path: Path, strategy: Any) -> None:
         for body in talked(tmp_path, cache=replace(TWO_POINT, strategy=strategy), turns=3):
             assert "cache_control" not in body["system"][-1]
@@ -228,7 +229,7 @@ class TestClients:
         other = routed(OTHER_ROUTE)
         assert door(tmp_path / "b", TWO_POINT, "openrouter", other) == other
 
-    @pytest.mark.parametrize("strategy", ["economic", "two-point", "rolling", "zones", "three-block"])
+    @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "passthrough"])
     @pytest.mark.parametrize(("caching", "marked"), [("never", False), ("seen", True)])
     def test_a29_a_route_that_is_said_never_to_cache_gets_no_marker(
         self, tmp_path: Path, door: Door, caching: Any, marked: bool, strategy: Any

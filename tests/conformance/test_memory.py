@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
+from holdfast.core.strategies import STRATEGIES
 from holdfast.engine import EngineCore
 from holdfast.engine.passage import Passage
 from holdfast.memory.prompt_texts import ANNOUNCEMENT_AGENT, END, NOTES
@@ -107,7 +108,7 @@ async def test_e6_e19_cost_row_3_to_the_token(tmp_path: Path) -> None:
         assert split(bench.used()[1]) == (one.stable, 0, two.rest, 0)
 
 
-@pytest.mark.parametrize("strategy", ["economic", "three-block", "two-point", "rolling", "zones"])
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "passthrough"])
 @awaited
 async def test_e3_every_strategy_marks_the_pinned_block_for_an_hour(tmp_path: Path, strategy: Any) -> None:
     """Also where it would have chosen another place or time: an injection may require a marker."""

@@ -9,6 +9,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.core import planner, tenants
 from holdfast.core.costs import costs
 from holdfast.core.pool import Pool
+from holdfast.core.strategies import STRATEGIES
 from holdfast.facts import model
 from holdfast.records import usage
 from tests.caches.prompts import SMALL
@@ -17,7 +18,7 @@ from tests.core.turns import HEAD, RAISES, Lane
 
 
 @pytest.mark.parametrize("facts", [SMALL, SOL], ids=lambda facts: facts.name)
-@pytest.mark.parametrize("strategy", ["economic", "passthrough", "two-point", "rolling", "zones", "three-block"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_predicts_what_is_billed(strategy: str, facts: object) -> None:
     lane = Lane(Cache(strategy=strategy), model=facts)  # type: ignore[arg-type]
     for gap in (1, 20, 290, 310, 20, 2_000, 4_000, 5):

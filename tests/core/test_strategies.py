@@ -30,6 +30,7 @@ from tests.properties import sessions
 
 TALK = [tool("bash"), tool("read"), system("host"), system("prefs"), said(0), said(1), said(2)]
 FIXED = [name for name in STRATEGIES if name != "economic"]
+MARKING = [name for name in FIXED if name != "passthrough"]
 
 
 KEYS = {"x-api-key": "k", "authorization": "Bearer k"}  # the recorded ones are blanked out
@@ -119,7 +120,7 @@ class TestRolling:
 
 
 class TestPinned:
-    @pytest.mark.parametrize("name", ["two-point", "rolling", "zones", "three-block"])
+    @pytest.mark.parametrize("name", MARKING)
     def test_a_pinned_marker_is_in_every_plan_and_what_comes_before_lives_as_long(self, name):
         plan = STRATEGIES[name](situation(TALK, pinned=(Mark(3, "1h"),)))
         assert (3, "1h") in places(plan)
@@ -200,7 +201,7 @@ def test_places_mean_the_same_in_the_next_request():
 class TestOverrides:
     """`retention_overrides` act under every strategy of ours."""
 
-    @pytest.mark.parametrize("name", ["two-point", "rolling", "three-block"])
+    @pytest.mark.parametrize("name", [name for name in MARKING if name != "zones"])  # zones has lifetimes by zone
     @pytest.mark.parametrize(("value", "ttls"), [("none", set()), ("short", {"5m"}), ("long", {"1h"})])
     def test_they_decide_the_lifetime(self, name, value, ttls):
         settings = Cache(retention_overrides={"claude-sonnet": value})
@@ -225,7 +226,7 @@ class TestBreakpoints:
         asked = situation(CHAT, (2, "30m"), facts=SOL, mode="explicit")
         assert places(rolling(asked)) == [(0, "30m"), (4, "30m")]
 
-    @pytest.mark.parametrize("name", ["two-point", "rolling", "zones", "three-block"])
+    @pytest.mark.parametrize("name", MARKING)
     def test_explicit_mode_without_a_breakpoint_is_the_clients_wish(self, name):
         assert STRATEGIES[name](situation(CHAT, facts=SOL, mode="explicit")).marks == ()
 

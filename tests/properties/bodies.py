@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from holdfast.wire import DIALECTS
 from tests.shapes import load
 
 LAX = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -254,3 +255,13 @@ BODIES = {
     "gemini": gemini_bodies(),
     "openrouter": chat_bodies(model="anthropic/claude-opus-4.6"),
 }
+
+MODELS = {
+    "anthropic": "anthropic:claude-opus-4-6",
+    "openai_chat": "openai:gpt-6.1-sol",
+    "openai_responses": "openai:gpt-5.5",
+    "gemini": "gemini:gemini-2.5-pro",
+    "openrouter": "openrouter:anthropic/claude-opus-4-6",
+}
+"""A model that each dialect is spoken to. With its bodies this puts a dialect under all laws of the wire."""
+assert set(BODIES) == set(MODELS) == set(DIALECTS), "a dialect without bodies or a model"

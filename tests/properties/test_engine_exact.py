@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config.sections.cache import Cache
+from holdfast.core.strategies import STRATEGIES
 from tests.properties.lanes import Step, timeline
 from tests.properties.running import Played, Raises, Runner
 
 pytestmark = pytest.mark.slow
 
-NAMES = ("passthrough", "two-point", "rolling", "zones", "three-block", "economic")
+NAMES = tuple(STRATEGIES)
 BY_ENTRY = (
     ("anthropic", "claude-opus-4-6"),
     ("anthropic", "claude-sonnet-5-5"),

@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
+from holdfast.core.strategies import STRATEGIES
 from holdfast.engine import EngineCore, Lane
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.slow
 ANTHROPIC = DIALECTS["anthropic"]
 HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 LANE = Lane(tenant="t", session="s", id="l", client="c")
-STRATEGIES = ("passthrough", "two-point", "rolling", "zones", "three-block", "economic")
 
 
 def marker(ttl: str) -> dict[str, str]:

@@ -15,16 +15,8 @@ from hypothesis import strategies as st
 from holdfast.facts import ModelFacts, model
 from holdfast.wire import DIALECTS, Body, Unreadable
 from holdfast.wire.prompts import PromptReader
-from tests.properties.bodies import BODIES, LAX
+from tests.properties.bodies import BODIES, LAX, MODELS
 from tests.shapes import conversations
-
-MODELS = {
-    "anthropic": "anthropic:claude-opus-4-6",
-    "openai_chat": "openai:gpt-6.1-sol",
-    "openai_responses": "openai:gpt-5.5",
-    "gemini": "gemini:gemini-2.5-pro",
-    "openrouter": "openrouter:anthropic/claude-opus-4-6",
-}
 
 RARE = ["limit", "thinking", "brings", "deferred", "refers", "refers"]
 LATE = ["late", "later", "latest", "unknown"]

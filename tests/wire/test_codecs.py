@@ -27,16 +27,11 @@ from holdfast.records import (
     validate,
 )
 from holdfast.wire import DIALECTS, Body
+from tests.properties.bodies import MODELS
 from tests.wire.marking import marked
 
 LAX = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-PROVIDERS = {
-    "anthropic": "anthropic",
-    "openai_chat": "openai",
-    "openai_responses": "openai",
-    "gemini": "gemini",
-    "openrouter": "openrouter",
-}
+PROVIDERS = {dialect: ref.partition(":")[0] for dialect, ref in MODELS.items()}
 TEXTS = st.text(min_size=1, max_size=20) | st.sampled_from(["half \ud83d", '{"a":1}', "é😀", '"', "\\", "\n"])
 INPUTS = st.sampled_from([b"{}", b'{"path":"a.py"}', b'{"n":1E5,"b":{"c":[1,2.0]}}', '{"é":"ü"}'.encode()])
 PNG = Image("image/png", "aGVsbG8=")
