@@ -22,6 +22,9 @@ SOURCE = Path(__file__).parents[1] / "src"
 # These stand above or below all packages.
 SINGLE_MODULES = frozenset({"errors", "notices", "lru", "lazy_exports", "version", "__main__"})
 
+# These are imported by users, whose type checkers do not know our settings.
+PUBLIC = frozenset({f"{PACKAGE}.facts", f"{PACKAGE}.simulator", f"{PACKAGE}.pytest_plugin"})
+
 
 @dataclass
 class Facade:
@@ -187,7 +190,7 @@ def write(facade: Facade) -> None:
     checked, table = [], []
     for module in sorted(by_module):
         names = sorted(by_module[module])
-        checked += [f"    from {module or '.'} import {attribute} as {public}" for attribute, public in names]
+        checked += _imports(module or ".", names, explicit=facade.package in PUBLIC)
         key = "" if module == "." else module
         words = " ".join(attribute if attribute == public else f"{attribute}:{public}" for attribute, public in names)
         table += _wrapped(key, words)
@@ -213,6 +216,14 @@ def write(facade: Facade) -> None:
             ]
         )
     )
+
+
+def _imports(module: str, names: list[tuple[str, str]], *, explicit: bool) -> list[str]:
+    """The imports for type checkers. Those of users take only what is imported under its own name for re-exported."""
+    renamed = [(attribute, public) for attribute, public in names if explicit or attribute != public]
+    plain = [attribute for attribute, public in names if (attribute, public) not in renamed]
+    lines = [f"    from {module} import ({', '.join(plain)})"] if plain else []
+    return lines + [f"    from {module} import {attribute} as {public}" for attribute, public in renamed]
 
 
 def _wrapped(key: str, words: str) -> list[str]:
