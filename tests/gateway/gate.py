@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +18,8 @@ from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.request_reader import GatewayRequest
 from holdfast.gateway.server import running
 from holdfast.serving import address_of, listen
+from holdfast.simulator.provider import Simulator
+from tests.simulator.served import ANTHROPIC, LONG
 
 UPSTREAMS = ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER")
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
@@ -215,3 +219,46 @@ def eventually(true: Callable[[], object], seconds: float = 10.0) -> None:
     while not true():
         assert time.monotonic() < ends, "it did not come true"
         time.sleep(0.005)
+
+
+@contextmanager
+def guarded(home: Path, upstream: str, **flags: Any) -> Iterator[Gated]:
+    """A gateway as on an address that others can reach, listening where only we can."""
+    config = configured(home, upstream, **flags)
+    gateway = Gateway(config, host="0.0.0.0")
+    with running(config, gateway=gateway) as address:
+        yield Gated(address, gateway, config, [])
+
+
+class RecordingSimulator(Simulator):
+    """A simulator that keeps every body it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bodies: list[bytes] = []
+
+    def begin(self, call: Any) -> Any:
+        self.bodies.append(call.body)
+        return super().begin(call)
+
+    @property
+    def last(self) -> Any:
+        return json.loads(self.bodies[-1])
+
+
+HELLO_HEADERS = tuple(ANTHROPIC.items())
+
+
+HELLO_BODY = json.dumps(
+    {"model": "claude-opus-4-6", "max_tokens": 500, "system": LONG, "messages": [{"role": "user", "content": "hello"}]}
+).encode()
+
+
+HELLO = spoken(headers=HELLO_HEADERS, body=HELLO_BODY)
+
+
+SSE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def chunk(text: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(text), text)

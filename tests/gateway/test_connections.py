@@ -12,13 +12,26 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.serving.admission import Admission, _peer
+from holdfast.serving.admission import Admission, peer_of
 from holdfast.upstream import connection_reuse
 from holdfast.upstream.connection_reuse import Reuse
 
-from .gate import OK, Gated, Heard, Provider, Received, connect, eventually, gated, hear, listen_to, spoken
-from .test_auth import guarded
-from .test_streams import HEAD, chunk
+from .gate import (
+    OK,
+    SSE_HEAD,
+    Gated,
+    Heard,
+    Provider,
+    Received,
+    chunk,
+    connect,
+    eventually,
+    gated,
+    guarded,
+    hear,
+    listen_to,
+    spoken,
+)
 
 BODY = b'{"model":"claude-sonnet-4-6","max_tokens":500,"messages":[{"role":"user","content":"hello"}]}'
 KEY = (("x-api-key", "sk-dummy"), ("anthropic-version", "2023-06-01"))
@@ -171,7 +184,7 @@ class Slow:
 
     def __call__(self, connection: socket.socket, _: Received) -> None:
         self.begun.set()
-        for part in (HEAD + chunk(b"data: 1\n\n"), chunk(b"data: 2\n\n"), chunk(b"")):
+        for part in (SSE_HEAD + chunk(b"data: 1\n\n"), chunk(b"data: 2\n\n"), chunk(b"")):
             assert self.go.acquire(timeout=20)
             connection.sendall(part)
 
@@ -372,4 +385,4 @@ class TestAdmission:
         ],
     )
     def test_whom_an_address_belongs_to(self, address: str, peer: str) -> None:
-        assert _peer(address) == peer
+        assert peer_of(address) == peer

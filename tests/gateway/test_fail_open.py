@@ -20,15 +20,9 @@ from holdfast.gateway.server import serve
 from holdfast.serving import listen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
-from tests.simulator.served import ANTHROPIC, LONG, Client
+from tests.simulator.served import Client
 
-from .gate import Gated, Provider, configured, eventually, gated, hear, spoken
-
-KEY = tuple(ANTHROPIC.items())
-BODY = json.dumps(
-    {"model": "claude-opus-4-6", "max_tokens": 500, "system": LONG, "messages": [{"role": "user", "content": "hello"}]}
-).encode()
-ASKED = spoken(headers=KEY, body=BODY)
+from .gate import HELLO, HELLO_BODY, HELLO_HEADERS, Gated, Provider, configured, eventually, gated, hear, spoken
 
 
 def bypass(heard: Any) -> str | None:
@@ -36,8 +30,8 @@ def bypass(heard: Any) -> str | None:
 
 
 def test_without_a_fault_the_body_is_planned(gate: Gated, provider: Provider) -> None:
-    assert bypass(hear(gate.address, ASKED)) is None
-    assert provider.received[0].body != BODY
+    assert bypass(hear(gate.address, HELLO)) is None
+    assert provider.received[0].body != HELLO_BODY
     assert b"cache_control" in provider.received[0].body
 
 
@@ -47,8 +41,8 @@ def test_an_engine_that_fails(gate: Gated, provider: Provider, stage: str, monke
         raise RuntimeError("sk-ant-dummy must not be told")
 
     monkeypatch.setattr(EngineCore, stage, fail)
-    heard = hear(gate.address, ASKED)
-    assert (heard.status, bypass(heard), provider.received[0].body) == (200, "error", BODY)
+    heard = hear(gate.address, HELLO)
+    assert (heard.status, bypass(heard), provider.received[0].body) == (200, "error", HELLO_BODY)
     assert b"must not be told" not in heard.data
 
 
@@ -63,8 +57,8 @@ def test_an_engine_that_is_slow(provider: Provider, tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(EngineCore, "parse", slowly)
     with gated(tmp_path, provider.address, gateway__limits__stages_ms=50) as gate:
-        heard = hear(gate.address, ASKED)
-    assert (heard.status, bypass(heard), provider.received[0].body) == (200, "slow", BODY)
+        heard = hear(gate.address, HELLO)
+    assert (heard.status, bypass(heard), provider.received[0].body) == (200, "slow", HELLO_BODY)
 
 
 @pytest.mark.parametrize("part", ["begin", "tenant"])
@@ -77,8 +71,8 @@ def test_a_gateway_that_fails(
 
     owner = gate.gateway.passages if part == "begin" else gate.gateway.identities
     monkeypatch.setattr(owner, part, fail)
-    body = BODY + b" " * size
-    heard = hear(gate.address, spoken(headers=KEY, body=body))
+    body = HELLO_BODY + b" " * size
+    heard = hear(gate.address, spoken(headers=HELLO_HEADERS, body=body))
     assert (heard.status, provider.received[0].body) == (200, body)
 
 
@@ -91,7 +85,7 @@ def test_what_fails_afterwards_is_not_noticed(
 
     monkeypatch.setattr(f"holdfast.engine.passage.passage.Passage.{part}", fail)
     for _ in range(2):
-        heard = hear(gate.address, ASKED)
+        heard = hear(gate.address, HELLO)
         assert (heard.status, heard.body, heard.reset) == (200, b"{}", False)
     eventually(lambda: len(gate.calls) == 2)
 
@@ -109,7 +103,7 @@ def test_a_fault_of_the_gateway_itself(
         raise RuntimeError("sk-ant-dummy")
 
     monkeypatch.setattr(f"holdfast.gateway.pipeline.{broken}", fail)
-    heard = hear(gate.address, ASKED)
+    heard = hear(gate.address, HELLO)
     assert (heard.status, heard.reset) == (status, reset)
     assert json.loads(heard.body)["error"]["type"] == "api_error"
     assert "a request failed: RuntimeError (test_fail_open.py:" in caplog.text
@@ -125,17 +119,17 @@ def test_a_fault_after_the_head_is_no_end(
 
     monkeypatch.setattr("aiohttp.StreamReader.at_eof", fail)
     monkeypatch.setattr("holdfast.upstream.Response.has_come", lambda _: head == "with its body")
-    heard = hear(gate.address, ASKED)
+    heard = hear(gate.address, HELLO)
     assert (heard.status, heard.reset) == (status, reset)
 
 
 def test_the_header_that_says_so(gate: Gated, provider: Provider) -> None:
-    heard = hear(gate.address, spoken(headers=(*KEY, ("x-holdfast", "off")), body=BODY))
-    assert (bypass(heard), provider.received[0].body) == ("off", BODY)
+    heard = hear(gate.address, spoken(headers=(*HELLO_HEADERS, ("x-holdfast", "off")), body=HELLO_BODY))
+    assert (bypass(heard), provider.received[0].body) == ("off", HELLO_BODY)
 
 
 def test_what_went_past_us_is_stored(gate: Gated) -> None:
-    hear(gate.address, spoken(headers=(*KEY, ("x-holdfast", "off")), body=BODY))
+    hear(gate.address, spoken(headers=(*HELLO_HEADERS, ("x-holdfast", "off")), body=HELLO_BODY))
     store = gate.gateway.store
     assert store is not None
     eventually(lambda: [call.kind for call in store.calls()] == ["bypassed"])
@@ -147,7 +141,7 @@ def test_a_store_that_cannot_be_opened(provider: Provider, tmp_path: Path, caplo
     (tmp_path / "holdfast").mkdir()
     (tmp_path / "holdfast" / "holdfast.db").write_bytes(b"this is no database" * 100)
     with gated(tmp_path, provider.address) as gate:
-        assert hear(gate.address, ASKED).status == 200
+        assert hear(gate.address, HELLO).status == 200
         assert b"cache_control" in provider.received[0].body
         health = Client(gate.address).get("/healthz")
         assert (health["status"], health["store"]) == ("degraded", "down")
@@ -157,14 +151,14 @@ def test_a_store_that_cannot_be_opened(provider: Provider, tmp_path: Path, caplo
 def test_a_home_that_cannot_be_written(provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "holdfast").write_text("a file where the directory should be")
     with gated(tmp_path, provider.address) as gate:
-        assert hear(gate.address, ASKED).status == 200
+        assert hear(gate.address, HELLO).status == 200
     assert "tenant-key cannot be used" in caplog.text
 
 
 @pytest.mark.slow
 def test_a_store_that_is_locked_by_another(tmp_path: Path) -> None:
     with simulating(Simulator()) as upstream, gated(tmp_path, upstream) as gate:
-        assert hear(gate.address, ASKED).status == 200
+        assert hear(gate.address, HELLO).status == 200
         store = gate.gateway.store
         assert store is not None
         eventually(lambda: store.calls())
@@ -172,24 +166,24 @@ def test_a_store_that_is_locked_by_another(tmp_path: Path) -> None:
         other.execute("BEGIN EXCLUSIVE")
         try:
             for _ in range(3):
-                assert hear(gate.address, ASKED).status == 200
+                assert hear(gate.address, HELLO).status == 200
         finally:
             other.execute("ROLLBACK")
             other.close()
-        assert hear(gate.address, ASKED).status == 200
+        assert hear(gate.address, HELLO).status == 200
 
 
 class TestPreflight:
     def test_hold(self, provider: Provider, tmp_path: Path) -> None:
         with gated(tmp_path, provider.address, gateway__preflight="hold", gateway__preflight_usd=0.0001) as gate:
-            heard = hear(gate.address, ASKED)
+            heard = hear(gate.address, HELLO)
             assert (heard.status, provider.received) == (428, [])
             headers = dict(heard.headers())
             assert headers["x-should-retry"] == "false"
             error = json.loads(heard.body)
             assert error["type"] == "error"
             assert "x-holdfast-preflight: send" in error["error"]["message"]
-            again = spoken(headers=(*KEY, ("x-holdfast-preflight", "send")), body=BODY)
+            again = spoken(headers=(*HELLO_HEADERS, ("x-holdfast-preflight", "send")), body=HELLO_BODY)
             assert hear(gate.address, again).status == 200
             assert b"x-holdfast-preflight" not in provider.received[0].names
             store = gate.gateway.store
@@ -198,13 +192,13 @@ class TestPreflight:
 
     def test_warn(self, provider: Provider, tmp_path: Path) -> None:
         with gated(tmp_path, provider.address, gateway__preflight_usd=0.0001) as gate:
-            heard = hear(gate.address, ASKED)
+            heard = hear(gate.address, HELLO)
         assert heard.status == 200
         assert "above the limit of $0.0001" in dict(heard.headers())["x-holdfast-warning"]
 
     def test_headers_can_be_left_out(self, provider: Provider, tmp_path: Path) -> None:
         with gated(tmp_path, provider.address, gateway__headers=False) as gate:
-            heard = hear(gate.address, ASKED)
+            heard = hear(gate.address, HELLO)
         assert not [name for name, _ in heard.headers() if name.startswith("x-holdfast")]
 
 

@@ -14,8 +14,7 @@ from holdfast.gateway import admin, assembly, discovery
 from holdfast.store import open_store
 from tests.simulator.served import Client
 
-from .gate import Gated, Provider, configured, eventually, gated, hear
-from .test_fail_open import ASKED
+from .gate import HELLO, Gated, Provider, configured, eventually, gated, hear
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +30,7 @@ def database(gate: Gated) -> Path:
 
 def filled(gate: Gated) -> Path:
     """The store with calls in it, all of them in the file itself."""
-    assert hear(gate.address, ASKED).status == 200
+    assert hear(gate.address, HELLO).status == 200
     store = gate.gateway.store
     assert store is not None
     eventually(lambda: [call.status for call in store.calls()] not in ([], ["pending"]))
@@ -109,7 +108,7 @@ def test_a_store_that_is_harmed_under_a_running_gateway(
     said = found[-1].json
     assert (said["status"], said["store"], says in said["reason"]) == ("degraded", "down", True), said
     assert str(path.parent) not in found[-1].body.decode()
-    heard = hear(gate.address, ASKED)
+    heard = hear(gate.address, HELLO)
     assert (heard.status, len(provider.received)) == (200, 2)
 
 
@@ -122,7 +121,7 @@ def test_a_store_that_could_not_be_opened(provider: Provider, tmp_path: Path) ->
         assert (said.status, said.json["store"]) == (503, "down")
         assert "holdfast.db" in said.json["reason"]
         assert str(path.parent) not in said.body.decode()
-        assert hear(gate.address, ASKED).status == 200
+        assert hear(gate.address, HELLO).status == 200
 
 
 def test_a_full_disk(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +133,7 @@ def test_a_full_disk(provider: Provider, tmp_path: Path, monkeypatch: pytest.Mon
         asked: list[int] = []
 
         def full() -> bool:
-            asked.append(hear(gate.address, ASKED).status)
+            asked.append(hear(gate.address, HELLO).status)
             return bool(client.send("GET", "/healthz").status == 503)
 
         eventually(full, 30)

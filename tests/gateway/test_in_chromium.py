@@ -15,8 +15,8 @@ import pytest
 from holdfast.simulator.server import running as simulating
 from tests.browser import Browser, Visit, launched
 
-from .gate import Gated, gated
-from .test_memory import DECISION, ON, QUESTION, Kept, ask, remembering
+from .gate import Gated, RecordingSimulator, gated
+from .remembering import DECISION, ON, QUESTION, ask, remembering
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +78,7 @@ def post(body: Any, headers: dict[str, str], **options: Any) -> dict[str, Any]:
     return {"method": "POST", "headers": headers, "body": json.dumps(body), **options}
 
 
-def nothing_leaked(gate: Gated, simulator: Kept, attempts: int) -> None:
+def nothing_leaked(gate: Gated, simulator: RecordingSimulator, attempts: int) -> None:
     """The provider was not asked, and the same question of a program is answered with what the user knows."""
     assert len(gate.refused) >= attempts
     assert {(each.status, each.reason) for each in gate.refused} <= {(403, "origin"), (403, "host")}
@@ -153,7 +153,7 @@ def test_an_app_of_a_listed_origin_works(browser: Browser, tmp_path: Path) -> No
             assert all(DECISION.encode() not in each for each in simulator.bodies)
             assert fetched(visit, f"{gate.address}/healthz") == {"failed": "TypeError"}
             tenant = gate.gateway.identities.tenant(KEY, "")
-        simulator = Kept()
+        simulator = RecordingSimulator()
         named = {**ON, "gateway__origins": [origin], "memory__inject_tenants": [tenant]}
         with simulating(simulator) as upstream, gated(tmp_path, upstream, **named) as gate:
             with browser.open(origin) as visit:

@@ -15,6 +15,7 @@ import openai
 import pytest
 from google import genai
 
+from holdfast import report
 from holdfast.cli.run_client import _gateway
 from holdfast.config import Config
 from holdfast.engine.identity.identities import LOCAL
@@ -23,59 +24,14 @@ from holdfast.gateway import discovery
 from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.server import running
 from holdfast.memory.knowledge import Knowledge
-from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
 from holdfast.store import open_store
 from tests.simulator.served import ANTHROPIC, LONG, Client, Response
 
 from .crashing import Witness
 from .fuzzing_process import Served
-from .gate import Gated, configured, eventually, gated
-
-QUESTION = "Where does the pointer come from?"
-DECISION = "The pointer comes from the arena."
-ON = {"memory__inject": True, "memory__inject_as": "local"}
-
-
-class Kept(Simulator):
-    """A simulator that keeps every body."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bodies: list[bytes] = []
-
-    def begin(self, call: Any) -> Any:
-        self.bodies.append(call.body)
-        return super().begin(call)
-
-    @property
-    def last(self) -> Any:
-        return json.loads(self.bodies[-1])
-
-
-@contextmanager
-def remembering(home: Path, **flags: Any) -> Iterator[tuple[Gated, Kept]]:
-    simulator = Kept()
-    with simulating(simulator) as upstream, gated(home, upstream, **{**ON, **flags}) as gate:
-        learn(gate)
-        yield gate, simulator
-
-
-def learn(gate: Gated, tenant: str = LOCAL, project: str | None = None) -> Knowledge:
-    assert gate.gateway.store is not None
-    knowledge = Knowledge(gate.gateway.store, tenant, project=project)
-    knowledge.add("Small commits", "Each commit does one thing.", category="preference")
-    knowledge.add("Pointers", DECISION)
-    return knowledge
-
-
-def ask(gate: Gated, *said: str, path: str = "/v1/messages", **headers: str) -> Response:
-    roles = ("user", "assistant")
-    messages = [{"role": roles[number % 2], "content": text} for number, text in enumerate(said)]
-    body = {"model": "claude-opus-5-5", "max_tokens": 500, "system": LONG, "messages": messages}
-    found = Client(gate.address).post(path, body, ANTHROPIC | {"x-holdfast-session": "s", **headers})
-    assert found.status == 200, found.body
-    return found
+from .gate import Gated, RecordingSimulator, configured, eventually, gated
+from .remembering import DECISION, ON, QUESTION, ask, learn, remembering
 
 
 class TestSdks:
@@ -191,7 +147,7 @@ def test_a_web_page_gets_this_users_memory_only_for_a_named_tenant(tmp_path: Pat
         ask(gate, QUESTION)
         assert DECISION.encode() in simulator.bodies[-1]
         tenant = gate.gateway.identities.tenant(ANTHROPIC, "")
-    simulator = Kept()
+    simulator = RecordingSimulator()
     with simulating(simulator) as upstream:
         with gated(tmp_path, upstream, **ON, **listed, memory__inject_tenants=[tenant]) as gate:
             ask(gate, QUESTION, **page | {"x-holdfast-session": "named"})
@@ -215,7 +171,7 @@ def test_switched_off_the_bytes_are_those_of_before(tmp_path: Path) -> None:
 def test_for_one_agent_alone(tmp_path: Path) -> None:
     (tmp_path / "holdfast").mkdir()
     (tmp_path / "holdfast" / "holdfast.toml").write_text("[agents.scout.memory]\ninject = true\ninject_as = 'local'\n")
-    simulator = Kept()
+    simulator = RecordingSimulator()
     with simulating(simulator) as upstream, gated(tmp_path, upstream) as gate:
         learn(gate)
         assert "x-holdfast-memory" not in ask(gate, QUESTION).headers
@@ -320,3 +276,145 @@ def test_killed_between_requests_the_next_one_sends_the_same_bytes(tmp_path: Pat
 
 def _unmarked(content: Any) -> list[str]:
     return [content] if isinstance(content, str) else [block["text"] for block in content]
+
+
+TURNS = (QUESTION, "So.", "Go on.", "So.", "More.", "So.", "Even more.", "So.", "And now?")
+RESET = "x-holdfast-reset"
+
+
+@contextmanager
+def opened(home: Path, upstream: str, **flags: Any) -> Iterator[Gated]:
+    with gated(home, upstream, **{**ON, **flags}) as gate:
+        yield gate
+
+
+def reset(response: Response) -> str | None:
+    return response.headers.get(RESET)
+
+
+def unmarked(value: Any) -> Any:
+    """A body without its markers, and with every text as a list of blocks."""
+    if isinstance(value, dict):
+        return {key: unmarked(each) for key, each in value.items() if key != "cache_control"}
+    return [unmarked(each) for each in value] if isinstance(value, list) else value
+
+
+def broken(gate: Gated, calls: int) -> list[tuple[str | None, str | None]]:
+    """Cause and reason of every break and reset, when so many calls are stored."""
+    store = gate.gateway.store
+    assert store is not None
+    eventually(lambda: len(store.calls()) >= calls and all(call.status == "settled" for call in store.calls()))
+    return [(each.cause, each.reason) for each in report.breaks(store).breaks]
+
+
+@pytest.mark.parametrize("how", [{"memory__inject": False}, {"memory__inject_tenants": "somebody"}], ids=["all", "one"])
+def test_switched_off_in_the_settings(tmp_path: Path, how: dict[str, Any]) -> None:
+    simulator = RecordingSimulator()
+    with simulating(simulator) as upstream:
+        with opened(tmp_path, upstream) as gate:
+            learn(gate)
+            ask(gate, *TURNS[:1])
+            assert reset(ask(gate, *TURNS[:3])) is None
+            given = unmarked(simulator.last)
+        with opened(tmp_path, upstream, **how) as gate:
+            off = ask(gate, *TURNS[:5])
+            assert (reset(off), off.headers.get("x-holdfast-memory")) == ("bypassed", None)
+            assert b"Small commits" not in simulator.bodies[-1]
+            assert reset(ask(gate, *TURNS[:7])) is None
+            assert broken(gate, 4) == [(None, "bypassed")]
+        with opened(tmp_path, upstream, **how) as gate:  # a lane without memory stays one after a restart
+            assert reset(ask(gate, *TURNS[:7])) is None
+        with opened(tmp_path, upstream) as gate:
+            again = ask(gate, *TURNS)
+            assert (reset(again), again.headers["x-holdfast-memory"]) == ("bypassed", "stable; deltas=1")
+            found = unmarked(simulator.last)
+            assert found["system"] == given["system"]
+            assert found["messages"][0] == given["messages"][0]
+            assert {reason for _, reason in broken(gate, 6)} == {"bypassed"}
+
+
+def test_switched_off_for_single_requests_also_after_a_restart(tmp_path: Path) -> None:
+    simulator, off = RecordingSimulator(), {"x-holdfast-memory": "off"}
+    with simulating(simulator) as upstream:
+        with opened(tmp_path, upstream) as gate:
+            learn(gate)
+            ask(gate, *TURNS[:1])
+        with opened(tmp_path, upstream) as gate:
+            assert reset(ask(gate, *TURNS[:3], **off)) == "bypassed"
+        with opened(tmp_path, upstream) as gate:
+            assert reset(ask(gate, *TURNS[:5], **off)) is None
+            assert reset(ask(gate, *TURNS[:7], **off)) is None
+            assert reset(ask(gate, *TURNS[:7])) == "bypassed"
+            assert reset(ask(gate, *TURNS)) is None
+            assert {reason for _, reason in broken(gate, 6)} == {"bypassed"}
+
+
+def test_a_conversation_that_never_had_any_departs_from_nothing(tmp_path: Path) -> None:
+    with simulating(RecordingSimulator()) as upstream:
+        with opened(tmp_path, upstream) as gate:
+            assert reset(ask(gate, *TURNS[:1])) is None
+            assert reset(ask(gate, *TURNS[:3], **{"x-holdfast-memory": "off"})) is None
+            assert reset(ask(gate, *TURNS[:5])) is None
+        with opened(tmp_path, upstream, memory__inject=False) as gate:
+            assert reset(ask(gate, *TURNS[:7])) is None
+            assert broken(gate, 4) == []
+
+
+HOUR = {"type": "ephemeral", "ttl": "1h"}
+
+
+def said(*texts: str) -> dict[str, Any]:
+    messages = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
+    return {"model": "claude-opus-4-6", "max_tokens": 500, "system": LONG, "messages": messages}
+
+
+def test_c7_a_break_is_reported_where_the_settings_say(tmp_path: Path) -> None:
+    reports, simulator = tmp_path / "reports", RecordingSimulator()
+    with simulating(simulator) as upstream, gated(tmp_path, upstream, cache__breaks__dir=str(reports)) as gate:
+        client, headers = Client(gate.address), ANTHROPIC | {"x-holdfast-session": "s"}
+        assert client.post("/v1/messages", said("one"), headers).status == 200
+        assert client.post("/v1/messages", said("one", "yes", "two"), headers).status == 200
+        assert not list(reports.glob("*"))
+        simulator.reset()  # what was cached is gone, and nobody has said why
+        assert client.post("/v1/messages", said("one", "yes", "two", "yes", "three"), headers).status == 200
+        eventually(lambda: list(reports.glob("*.jsonl")))
+    (report,) = reports.glob("*.jsonl")
+    assert b'"cause":"likely_server_side"' in report.read_bytes()
+
+
+def test_an_agents_own_settings_count_for_its_requests(tmp_path: Path) -> None:
+    home = tmp_path / "holdfast"
+    home.mkdir()
+    toml = '[cache]\nstrategy = "two-point"\n\n[agents.clerk.cache]\nstrategy = "passthrough"\n'
+    (home / "holdfast.toml").write_text(toml, "utf-8")
+    simulator = RecordingSimulator()
+    with simulating(simulator) as upstream, gated(tmp_path, upstream) as gate:
+        for agent in ("", "clerk"):
+            headers = ANTHROPIC | ({"x-holdfast-agent": agent} if agent else {})
+            assert Client(gate.address).post("/v1/messages", said("one"), headers).status == 200
+    first, second = (json.loads(body) for body in simulator.bodies)
+    assert first["system"][0]["cache_control"]
+    assert second == said("one")
+
+
+@pytest.mark.parametrize("strategy", ["two-point", "rolling", "zones", "three-block", "economic"])
+def test_e3_under_every_strategy_the_preferences_are_kept_for_an_hour(tmp_path: Path, strategy: str) -> None:
+    simulator = RecordingSimulator()
+    with simulating(simulator) as upstream, gated(tmp_path, upstream, **ON, cache__strategy=strategy) as gate:
+        learn(gate)
+        ask(gate, QUESTION)
+    host, stable = simulator.last["system"]
+    assert "cache_control" not in host
+    assert stable["cache_control"] == HOUR
+
+
+@pytest.mark.parametrize(("subscriptions", "marked"), [("observe", False), ("manage", True)])
+def test_a_subscriptions_requests_are_planned_only_if_the_user_says_so(
+    tmp_path: Path, subscriptions: str, marked: bool
+) -> None:
+    flags = {"cache__strategy": "two-point", "gateway__subscriptions": subscriptions}
+    headers = {"authorization": "Bearer sk-ant-oat01-x", "anthropic-version": "2023-06-01"}
+    simulator = RecordingSimulator()
+    with simulating(simulator) as upstream, gated(tmp_path, upstream, **flags) as gate:
+        assert Client(gate.address).post("/v1/messages", said("one"), headers).status == 200
+    assert (b"cache_control" in simulator.bodies[0]) is marked

@@ -23,8 +23,7 @@ from holdfast.simulator.server import running as simulating
 from holdfast.store import Store
 from tests.simulator.served import Client
 
-from .gate import Gated, eventually, gated
-from .test_repairs import Witness
+from .gate import Gated, RecordingSimulator, eventually, gated
 
 HOST = "You look after a loader that reads every record of a file. " * 400
 KEY = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
@@ -146,7 +145,7 @@ def test_what_is_sent_stays_the_clients(tmp_path: Path) -> None:
     """The figure changes no byte: the same requests go out as without it."""
     sent: list[list[bytes]] = []
     for name in ("with", "without"):
-        witness = Witness()
+        witness = RecordingSimulator()
         with simulating(witness) as upstream, gated(tmp_path / name, upstream) as gate:
             if name == "without":
                 gate.gateway.engine._repair_savings.play = lambda *_: None  # type: ignore[method-assign]

@@ -13,33 +13,19 @@ from typing import Any
 
 import pytest
 
-from holdfast.simulator import HttpRequest, Simulator
-from holdfast.simulator.provider import Exchange
 from holdfast.simulator.server import running as simulating
 from tests.simulator.served import Client
 
-from .gate import Gated, gated
+from .gate import Gated, RecordingSimulator, gated
 
 HOST = "You look after a loader that reads every record of a file. " * 20
 KEY = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 
 
-class Witness(Simulator):
-    """A simulator that keeps every body it was sent."""
-
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        super().__init__()
-
-    def begin(self, call: HttpRequest) -> Exchange:
-        self.bodies.append(call.body)
-        return super().begin(call)
-
-
 class Door:
     """A gateway with all repairs on, before a simulator."""
 
-    def __init__(self, gate: Gated, witness: Witness) -> None:
+    def __init__(self, gate: Gated, witness: RecordingSimulator) -> None:
         self.gate, self.witness, self.client = gate, witness, Client(gate.address)
 
     def send(self, system: str, *texts: str, session: str = "", **more: Any) -> dict[str, Any]:
@@ -58,7 +44,7 @@ class Door:
 
 @contextlib.contextmanager
 def opened(home: Path, **flags: Any) -> Iterator[Door]:
-    witness = Witness()
+    witness = RecordingSimulator()
     with simulating(witness) as upstream, gated(home, upstream, **{"cache__repair": "on", **flags}) as gate:
         yield Door(gate, witness)
 

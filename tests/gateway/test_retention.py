@@ -21,7 +21,7 @@ from holdfast.store.sqlite.backup import blobs_of
 from holdfast.store.sqlite.integrity import check
 from tests.cli.test_serve import Program
 from tests.gateway import test_chores
-from tests.gateway.test_chores import START, Driven, driven
+from tests.gateway.chore_gates import START, Driven, driven
 from tests.store.samples import call, event, found, lane, session
 
 from .gate import configured, eventually

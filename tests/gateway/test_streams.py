@@ -17,17 +17,12 @@ from holdfast.simulator.script import Script
 from holdfast.simulator.server import running as simulating
 from tests.simulator.served import LONG, Client, marked, message
 
-from .gate import Provider, Received, connect, eventually, gated, hear, listen_to, spoken
+from .gate import SSE_HEAD, Provider, Received, chunk, connect, eventually, gated, hear, listen_to, spoken
 
 KEY = (("x-api-key", "sk-ant-dummy"), ("anthropic-version", "2023-06-01"))
 BODY = b'{"model":"claude-sonnet-4-6","max_tokens":500,"stream":true,"messages":[{"role":"user","content":"hello"}]}'
 ASKED = spoken(headers=KEY, body=BODY)
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
-
-
-def chunk(text: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(text), text)
 
 
 def reset(connection: socket.socket) -> None:
@@ -40,7 +35,7 @@ class TestAsItComes:
         go = threading.Semaphore(0)
 
         def answer(connection: socket.socket, _: Received) -> None:
-            connection.sendall(HEAD)
+            connection.sendall(SSE_HEAD)
             for number in range(5):
                 assert go.acquire(timeout=10)
                 connection.sendall(chunk(b"event: %d\n\n" % number))
@@ -69,7 +64,7 @@ class TestAsItComes:
 
         def answer(connection: socket.socket, _: Received) -> None:
             nonlocal sent
-            connection.sendall(HEAD)
+            connection.sendall(SSE_HEAD)
             connection.settimeout(1.0)
             piece = chunk(b"x" * 65_536)
             try:
@@ -86,7 +81,7 @@ class TestAsItComes:
             assert sent < 1_000
 
     def test_a_whole_answer_ends_politely(self, tmp_path: Path) -> None:
-        with Provider(HEAD + chunk(b"data: 1\n\n") + END) as provider, gated(tmp_path, provider.address) as gate:
+        with Provider(SSE_HEAD + chunk(b"data: 1\n\n") + END) as provider, gated(tmp_path, provider.address) as gate:
             heard = hear(gate.address, ASKED)
         assert (heard.body, heard.reset, heard.data.endswith(END)) == (b"data: 1\n\n", False, True)
 
@@ -102,7 +97,7 @@ class TestBrokenOff:
         self, tmp_path: Path, body: bytes, end: Callable[[socket.socket], None]
     ) -> None:
         def answer(connection: socket.socket, _: Received) -> None:
-            connection.sendall(HEAD + body)
+            connection.sendall(SSE_HEAD + body)
             threading.Event().wait(0.05)
             end(connection)
 
@@ -119,7 +114,7 @@ class TestBrokenOff:
         """Data and reset arrive at once: the client still sees the data, as it would have."""
 
         def answer(connection: socket.socket, _: Received) -> None:
-            connection.sendall(HEAD)
+            connection.sendall(SSE_HEAD)
             threading.Event().wait(0.05)
             connection.sendall(chunk(b"data: last\n\n") * 20)
             connection.close()
@@ -136,7 +131,7 @@ class TestBrokenOff:
 
         def answer(connection: socket.socket, _: Received) -> None:
             nonlocal sent
-            connection.sendall(HEAD)
+            connection.sendall(SSE_HEAD)
             connection.settimeout(0.5)
             with contextlib.suppress(TimeoutError):
                 piece = memoryview(b"fffffff\r\n" + b"x" * 30_000_000)
@@ -219,7 +214,7 @@ class TestBrokenOff:
 
     def test_a_provider_that_falls_silent(self, tmp_path: Path) -> None:
         def answer(connection: socket.socket, _: Received) -> None:
-            connection.sendall(HEAD + chunk(b"data: 1\n\n"))
+            connection.sendall(SSE_HEAD + chunk(b"data: 1\n\n"))
             connection.recv(1)
 
         with Provider(answer) as provider, gated(tmp_path, provider.address, gateway__limits__idle_s=0.2) as gate:
@@ -243,7 +238,7 @@ class TestDepartures:
         answered = threading.Event()
 
         def answer(connection: socket.socket, _: Received) -> None:
-            connection.sendall(HEAD + chunk(b"data: 1\n\n"))
+            connection.sendall(SSE_HEAD + chunk(b"data: 1\n\n"))
             answered.set()
             with contextlib.suppress(TimeoutError):
                 while connection.recv(1):  # until the gateway leaves

@@ -21,9 +21,8 @@ from holdfast.store import open_existing
 from tests.cli.test_serve import Program
 from tests.simulator.served import ANTHROPIC, LONG, Client, Response
 
-from .gate import Provider, configured, eventually, gated, hear, spoken
-from .test_chores import driven
-from .test_memory import Kept
+from .chore_gates import driven
+from .gate import Provider, RecordingSimulator, configured, eventually, gated, hear, spoken
 
 WORDS = ("hello", "and then?", "go on", "more", "again", "the end")
 
@@ -47,7 +46,7 @@ def ask(client: Client, turns: int) -> Response:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such signal")
 def test_a_signal_in_the_middle_of_a_session(tmp_path: Path) -> None:
-    simulator = Kept()
+    simulator = RecordingSimulator()
     with simulating(simulator) as upstream, Program(tmp_path, upstream, "--verbose") as program:
         client = Client(program.address)
         assert "x-holdfast-plan" in ask(client, 1).headers

@@ -82,7 +82,7 @@ class Chores:
         self._pruned = 0.0
 
     def start(self) -> None:
-        self._begin(self._run())
+        self.begin(self._run())
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -112,7 +112,7 @@ class Chores:
         entry = ChoreLane(lane, call.route, call.query, _headers(call), self._clock())
         self.lanes[lane.tenant, lane.id] = entry
         for each in before:
-            self._begin(self._send_side_call(entry, each))
+            self.begin(self._send_side_call(entry, each))
 
     @property
     def under_way(self) -> int:
@@ -144,10 +144,10 @@ class Chores:
             if entry.route.dialect is DIALECTS["gemini"] and agent not in agents:  # objects belong to an agent
                 agents.add(agent)
                 for each in self._engine.chores(entry.lane, now=now):
-                    self._begin(self._send_side_call(entry, each))
+                    self.begin(self._send_side_call(entry, each))
         pinged = {(e.lane.tenant, e.lane.id): e for e in entries if e.route.dialect is DIALECTS["anthropic"]}
         for due in self._engine.pings([entry.lane for entry in pinged.values()], now=now):
-            self._begin(self._ping(pinged[due.lane.tenant, due.lane.id], due))
+            self.begin(self._ping(pinged[due.lane.tenant, due.lane.id], due))
 
     async def _send_side_call(self, entry: ChoreLane, call: SideCall) -> None:
         """Send a call for cached contents; the engine learns whatever comes of it."""
@@ -199,7 +199,7 @@ class Chores:
         store.prune(before, keep=retention.agent_sessions(), keep_client=AGENT)
         store.give_back()
 
-    def _begin(self, chore: Coroutine[Any, Any, None]) -> None:
+    def begin(self, chore: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(chore)
         self._tasks.add(task)
         task.add_done_callback(self._over)

@@ -35,7 +35,7 @@ class Admission:
 
     def arrived(self, connection: Connection, address: str) -> None:
         """A new connection waits. Where its peer, or all together, have as many as they may, the oldest is closed."""
-        peer = _peer(address)
+        peer = peer_of(address)
         same = self._peers.get(peer, {})
         if len(same) >= self._per_peer:
             self._close_one(same)
@@ -77,7 +77,7 @@ class Admission:
             del self._peers[peer]
 
 
-def _peer(address: str) -> str:
+def peer_of(address: str) -> str:
     """Whom an address belongs to: itself, or the /64 that one customer has of IPv6."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
