@@ -22,8 +22,7 @@ from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.server import running as simulating
 from tests.agent.driving import START
 from tests.agent.opened import opened
-from tests.gateway.gate import eventually, gated
-from tests.gateway.test_memory import Kept
+from tests.gateway.gate import RecordingSimulator, eventually, gated
 from tests.simulator.served import ANTHROPIC, LONG, OPENAI, Client
 
 MODEL = "openai:gpt-6.1-sol"
@@ -64,7 +63,7 @@ def test_c16_an_agents_completions_are_stored_if_the_settings_say_so(tmp_path: P
 
 @each_way
 def test_c16_and_those_of_a_client_behind_the_gateway(tmp_path: Path, on: bool) -> None:
-    simulator = Kept()
+    simulator = RecordingSimulator()
     with simulating(simulator) as upstream, gated(tmp_path, upstream, cache__openai__store_completions=on) as gate:
         assert Client(gate.address).post("/v1/responses", ASKED, OPENAI).status == 200
     assert simulator.last.get("store") is (True if on else None)
@@ -115,7 +114,7 @@ def test_c6_the_thresholds_of_a_break_act_behind_the_gateway(
     tmp_path: Path, thresholds: dict[str, float], breaks: int
 ) -> None:
     flags = {f"cache__breaks__{name}": value for name, value in thresholds.items()}
-    simulator, said = Kept(), list[dict[str, str]]()
+    simulator, said = RecordingSimulator(), list[dict[str, str]]()
     with simulating(simulator) as upstream, gated(tmp_path, upstream, **flags) as gate:
         store = gate.gateway.store
         assert store is not None
