@@ -277,13 +277,13 @@ class _Gathered:
         self.breaks = store.newest_breaks(found.tenant, session=found.session, start=start, end=end, limit=_MOST_BREAKS)
         for each in self.breaks:
             dollars = dollars_of(each)
-            self.tally.add_break(each, dollars)
             self.lanes[each.lane].add_break(each, dollars)
+        for tally in self.lanes.values():
+            self.tally.merge(tally)
 
     def _add(self, call: Call) -> None:
         without, saved = without_cache(call), judged(call).saved
-        for tally in (self.tally, self.lanes[call.lane]):
-            tally.add(call, without=without, saved=saved)
+        self.lanes[call.lane].add(call, without=without, saved=saved)
         first, _ = self.spans.get(call.lane, (call.started_at, 0))
         self.spans[call.lane] = (first, call.started_at)
         self.models[call.lane][call.model] = None
