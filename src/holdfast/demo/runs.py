@@ -178,7 +178,7 @@ async def converse(
 def _body(model: str, messages: list[dict[str, Any]], clock: VirtualClock, turn: int, rng: Random) -> dict[str, Any]:
     now = datetime.fromtimestamp(clock.now(), UTC).strftime("%Y-%m-%d %H:%M:%S")
     every = session.MEMORY_EVERY
-    facts = "\n".join(f"- DemoTurn {n}: the user prefers small commits." for n in range(every, turn + 1, every))
+    facts = "\n".join(f"- Turn {n}: the user prefers small commits." for n in range(every, turn + 1, every))
     system = f"Current time: {now}\n\n{session.instructions()}\n\n# Memory\n{facts or '- nothing yet'}"
     tools = session.tools()
     rng.shuffle(tools)

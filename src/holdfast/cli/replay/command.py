@@ -152,7 +152,7 @@ def command(
       holdfast replay
       holdfast replay ~/.claude/projects --limit 50
       holdfast replay session.jsonl
-      holdfast replay lab/ --strategy all --gaps office --seeds all
+      holdfast replay traces/ --strategy all --gaps office --seeds all
       holdfast replay session.jsonl --model claude-sonnet-5-5,gpt-6.1-sol --format html --output report.html
       holdfast replay session.jsonl --strategy economic --client claude-code --fault clock-at-head --repair on
       holdfast replay session.jsonl --strategy economic,rolling --dump bodies.jsonl
