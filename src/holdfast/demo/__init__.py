@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from . import agent as agent
-    from . import session as session
-    from .agent import AgentRun as AgentRun
-    from .arms import ARMS as ARMS
-    from .arms import WHOLE as WHOLE
-    from .runs import CarelessClient as CarelessClient
-    from .runs import Run as Run
-    from .runs import progress as progress
+    from . import agent, session
+    from .agent import AgentRun
+    from .arms import ARMS, WHOLE
+    from .runs import CarelessClient, Run, progress
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .byte_diff import Where as Where
-    from .byte_diff import where as where
-    from .edits import is_signed as is_signed
-    from .engine import EngineCore as EngineCore
-    from .keepalive import DuePing as DuePing
-    from .lane import Lane as Lane
-    from .lane import PreparedCall as PreparedCall
-    from .lane import SideCall as SideCall
-    from .marker_splices import marked as marked
-    from .partial_usage import Partial as Partial
-    from .persistence import DURABLE_TIMEOUT_S as DURABLE_TIMEOUT_S
-    from .reports import WORDS_MASKED as WORDS_MASKED
-    from .reports import Reports as Reports
-    from .state import facts_of as facts_of
+    from .byte_diff import Where, where
+    from .edits import is_signed
+    from .engine import EngineCore
+    from .keepalive import DuePing
+    from .lane import Lane, PreparedCall, SideCall
+    from .marker_splices import marked
+    from .partial_usage import Partial
+    from .persistence import DURABLE_TIMEOUT_S
+    from .reports import WORDS_MASKED, Reports
+    from .state import facts_of
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

@@ -9,20 +9,14 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from . import discovery as discovery
-    from . import launch as launch
-    from .app import RefusedRequest as RefusedRequest
-    from .assembly import ACCESS_KEY as ACCESS_KEY
-    from .assembly import ADMIN_TOKEN as ADMIN_TOKEN
-    from .assembly import Gateway as Gateway
-    from .launch import READ as READ
-    from .request_reader import GatewayRequest as GatewayRequest
-    from .retention import AGENT as AGENT
-    from .retention import SESSIONS as SESSIONS
-    from .retention import Retention as Retention
-    from .runs import RunSummary as RunSummary
-    from .server import running as running
-    from .server import serve as serve
+    from . import discovery, launch
+    from .app import RefusedRequest
+    from .assembly import ACCESS_KEY, ADMIN_TOKEN, Gateway
+    from .launch import READ
+    from .request_reader import GatewayRequest
+    from .retention import AGENT, SESSIONS, Retention
+    from .runs import RunSummary
+    from .server import running, serve
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

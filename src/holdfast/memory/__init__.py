@@ -11,53 +11,33 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .checks import project_name as project_name
-    from .embedders import embedder as embedder
-    from .entries import CATEGORIES as CATEGORIES
-    from .entries import PREFERENCE as PREFERENCE
-    from .entries import Category as Category
-    from .entries import Context as Context
-    from .entries import Delta as Delta
-    from .entries import Hit as Hit
-    from .entries import KnowledgeCategory as KnowledgeCategory
-    from .entries import KnowledgeEntry as KnowledgeEntry
-    from .entries import KnowledgeFilter as KnowledgeFilter
-    from .entries import Stable as Stable
-    from .files import FILES as FILES
-    from .files import STORES as STORES
-    from .files import MemoryFiles as MemoryFiles
-    from .files import digest as digest
-    from .ids import LEAST as LEAST
-    from .ids import begun as begun
-    from .ids import is_id as is_id
-    from .ids import is_named as is_named
-    from .ids import tidy as tidy
-    from .injection import Injecting as Injecting
-    from .judgement import Judge as Judge
-    from .judgement import Judgement as Judgement
-    from .judgement import project_label as project_label
-    from .judgement import utc_time as utc_time
-    from .knowledge import Knowledge as Knowledge
-    from .knowledge import UnchangedError as UnchangedError
-    from .markdown import EVERYWHERE as EVERYWHERE
-    from .markdown import Imported as Imported
-    from .markdown import Planned as Planned
-    from .markdown import exported as exported
-    from .markdown import import_ as import_
-    from .markdown import parsed as parsed
-    from .markdown import planned as planned
-    from .projects import project_of as project_of
-    from .prompt_texts import ANNOUNCEMENT_AGENT as ANNOUNCEMENT_AGENT
-    from .recall import knowledge_tools as knowledge_tools
-    from .surface import CONSIDERED as CONSIDERED
-    from .surface import NET as NET
-    from .surface import Surfacing as Surfacing
-    from .texts import beginning as beginning
-    from .texts import whole as whole
-    from .tools import EMPTY as EMPTY
-    from .tools import MEMORY_ADD as MEMORY_ADD
-    from .tools import memory_tools as memory_tools
-    from .vectors import Vectors as Vectors
+    from .checks import project_name
+    from .embedders import embedder
+    from .entries import (
+        CATEGORIES,
+        PREFERENCE,
+        Category,
+        Context,
+        Delta,
+        Hit,
+        KnowledgeCategory,
+        KnowledgeEntry,
+        KnowledgeFilter,
+        Stable,
+    )
+    from .files import FILES, STORES, MemoryFiles, digest
+    from .ids import LEAST, begun, is_id, is_named, tidy
+    from .injection import Injecting
+    from .judgement import Judge, Judgement, project_label, utc_time
+    from .knowledge import Knowledge, UnchangedError
+    from .markdown import EVERYWHERE, Imported, Planned, exported, import_, parsed, planned
+    from .projects import project_of
+    from .prompt_texts import ANNOUNCEMENT_AGENT
+    from .recall import knowledge_tools
+    from .surface import CONSIDERED, NET, Surfacing
+    from .texts import beginning, whole
+    from .tools import EMPTY, MEMORY_ADD, memory_tools
+    from .vectors import Vectors
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .call import Call as Call
-    from .engine import Engine as Engine
-    from .http_clients import library_of as library_of
-    from .responses import message_of as message_of
+    from .call import Call
+    from .engine import Engine
+    from .http_clients import library_of
+    from .responses import message_of
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

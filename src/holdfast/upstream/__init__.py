@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .addresses import Address as Address
-    from .addresses import parse_address as parse_address
-    from .aiohttp_adapter import Response as Response
-    from .aiohttp_adapter import UpstreamError as UpstreamError
-    from .certificates import VARIABLES as VARIABLES
-    from .certificates import trust as trust
-    from .client import HttpClient as HttpClient
-    from .client import fetch as fetch
-    from .path_masks import shown_address as shown_address
-    from .path_masks import shown_path as shown_path
-    from .proxies import proxy_for as proxy_for
+    from .addresses import Address, parse_address
+    from .aiohttp_adapter import Response, UpstreamError
+    from .certificates import VARIABLES, trust
+    from .client import HttpClient, fetch
+    from .path_masks import shown_address, shown_path
+    from .proxies import proxy_for
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

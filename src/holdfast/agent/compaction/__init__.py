@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .compactor import before_request as before_request
-    from .compactor import compact as compact
-    from .compactor import elide as elide
-    from .limits import is_too_long as is_too_long
-    from .sizes import length as length
+    from .compactor import before_request, compact, elide
+    from .limits import is_too_long
+    from .sizes import length
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .projection import project as project
+    from .projection import project
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

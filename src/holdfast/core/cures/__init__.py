@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .cure_case import ECONOMIC as ECONOMIC
-    from .cure_case import IMPROVE as IMPROVE
-    from .cure_case import MANAGE as MANAGE
-    from .cure_case import REPAIR as REPAIR
-    from .cure_case import VALUES as VALUES
-    from .cure_case import Case as Case
-    from .cure_case import Cure as Cure
-    from .cure_case import case as case
-    from .library import FAULTS as FAULTS
-    from .library import NAMES as NAMES
-    from .library import RECOGNISERS as RECOGNISERS
-    from .library import cure_for as cure_for
-    from .library import reset_cure as reset_cure
-    from .skills import skill_owner as skill_owner
+    from .cure_case import ECONOMIC, IMPROVE, MANAGE, REPAIR, VALUES, Case, Cure, case
+    from .library import FAULTS, NAMES, RECOGNISERS, cure_for, reset_cure
+    from .skills import skill_owner
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

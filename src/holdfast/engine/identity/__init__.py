@@ -9,31 +9,14 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .accounts import credentials_of as credentials_of
-    from .accounts import is_login as is_login
-    from .chains import ChainReader as ChainReader
-    from .clients import AGENTS as AGENTS
-    from .clients import HEADER as HEADER
-    from .clients import SDKS as SDKS
-    from .clients import client_of as client_of
-    from .continuation import CHECKED as CHECKED
-    from .continuation import LOGGED as LOGGED
-    from .continuation import Evidence as Evidence
-    from .continuation import History as History
-    from .continuation import Relation as Relation
-    from .continuation import choose as choose
-    from .continuation import is_reopened as is_reopened
-    from .continuation import repeated as repeated
-    from .identities import LOCAL as LOCAL
-    from .identities import Identities as Identities
-    from .identities import RequestSource as RequestSource
-    from .lane_index import Care as Care
-    from .session_names import Headers as Headers
-    from .session_names import Identity as Identity
-    from .session_names import SessionName as SessionName
-    from .session_names import named as named
-    from .session_names import previous_response as previous_response
-    from .side_requests import is_side as is_side
+    from .accounts import credentials_of, is_login
+    from .chains import ChainReader
+    from .clients import AGENTS, HEADER, SDKS, client_of
+    from .continuation import CHECKED, LOGGED, Evidence, History, Relation, choose, is_reopened, repeated
+    from .identities import LOCAL, Identities, RequestSource
+    from .lane_index import Care
+    from .session_names import Headers, Identity, SessionName, named, previous_response
+    from .side_requests import is_side
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .savings import AS_SENT as AS_SENT
-    from .savings import Billed as Billed
-    from .savings import Readers as Readers
-    from .savings import Shadow as Shadow
+    from .savings import AS_SENT, Billed, Readers, Shadow
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

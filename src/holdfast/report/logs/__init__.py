@@ -11,30 +11,12 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .descriptions import in_words as in_words
-    from .descriptions import megabytes as megabytes
-    from .discovery import KNOWN as KNOWN
-    from .discovery import LogReader as LogReader
-    from .discovery import home_sources as home_sources
-    from .discovery import sniff as sniff
-    from .discovery import sources as sources
-    from .records import BrokenSource as BrokenSource
-    from .records import LoggedRequest as LoggedRequest
-    from .records import Record as Record
-    from .records import Source as Source
-    from .selection import REQUESTS as REQUESTS
-    from .selection import SESSIONS as SESSIONS
-    from .selection import SecondReading as SecondReading
-    from .selection import SessionChooser as SessionChooser
-    from .trace_files import read as read
-    from .traces import SIDECHAIN as SIDECHAIN
-    from .traces import Content as Content
-    from .traces import Shape as Shape
-    from .traces import ShapeBlock as ShapeBlock
-    from .traces import Trace as Trace
-    from .traces import TraceStep as TraceStep
-    from .traces import by_author as by_author
-    from .traces import lanes as lanes
+    from .descriptions import in_words, megabytes
+    from .discovery import KNOWN, LogReader, home_sources, sniff, sources
+    from .records import BrokenSource, LoggedRequest, Record, Source
+    from .selection import REQUESTS, SESSIONS, SecondReading, SessionChooser
+    from .trace_files import read
+    from .traces import SIDECHAIN, Content, Shape, ShapeBlock, Trace, TraceStep, by_author, lanes
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

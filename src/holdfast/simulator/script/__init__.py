@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from . import document as document
-    from . import parser as parser
-    from .loader import ECHO as ECHO
-    from .loader import load_script as load_script
-    from .rules import CallStep as CallStep
-    from .rules import Script as Script
-    from .rules import ScriptRule as ScriptRule
-    from .rules import ScriptStep as ScriptStep
-    from .rules import When as When
+    from . import document, parser
+    from .loader import ECHO, load_script
+    from .rules import CallStep, Script, ScriptRule, ScriptStep, When
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

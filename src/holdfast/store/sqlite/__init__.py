@@ -5,6 +5,11 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from . import tenant_removal as tenant_removal
+    from . import tenant_removal
 else:
-    __getattr__, __dir__, __all__ = lazy_exports(__name__, {"": "tenant_removal"})
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "": "tenant_removal",
+        },
+    )

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .configuration import McpServer as McpServer
-    from .configuration import McpServerStatus as McpServerStatus
-    from .configuration import approve as approve
-    from .configuration import approved as approved
-    from .configuration import revoke as revoke
-    from .configuration import servers as servers
-    from .hub import Hub as Hub
-    from .hub import started as started
-    from .hub import unconnected as unconnected
-    from .hub import usable as usable
+    from .configuration import McpServer, McpServerStatus, approve, approved, revoke, servers
+    from .hub import Hub, started, unconnected, usable
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .gemini import MADE_ID as MADE_ID
-    from .openai_chat import MARKER_KEYS as MARKER_KEYS
-    from .openai_responses import LATE_TOOLS as LATE_TOOLS
-    from .openai_responses import decode_tool as decode_tool
+    from .gemini import MADE_ID
+    from .openai_chat import MARKER_KEYS
+    from .openai_responses import LATE_TOOLS, decode_tool
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
