@@ -36,7 +36,7 @@ ROWS = {
 
 
 class Prose(Struct, frozen=True):
-    """What we say ourselves: a title, related names, how it happens, and how to mend it in one's own code."""
+    """What we say ourselves: a title, related names, how it happens, and how to cure it in one's own code."""
 
     title: str
     related: tuple[str, ...]
@@ -171,8 +171,8 @@ def _usage_alone(case: Case) -> str:
     return "\n".join(wrap(f"From billed usage alone, without the requests' bytes, {says}", 120, break_on_hyphens=False))
 
 
-def mended(case: Case) -> str | None:
-    """What mends it: nothing beyond Holdfast itself (the empty text), a setting, or None."""
+def cured(case: Case) -> str | None:
+    """What cures it: nothing beyond Holdfast itself (the empty text), a setting, or None."""
     if not case.left("defaults"):
         return ""
     if "values" in case.ways and not case.left("values"):
@@ -186,14 +186,14 @@ def _verdict(case: Case) -> str:
     if case.shown.finding.cause is None:
         return "It comes of what Holdfast itself puts into requests, so it is for you to say what it may:"
     told: dict[str | None, str] = {
-        "": "Holdfast mends it as it comes, without any setting:",
-        VALUES: f"Holdfast mends it with `{VALUES}`; as it comes it changes no content and only says so:",
-        REPAIR: f"Holdfast mends it with `{REPAIR}`; as it comes it changes no content and only says so:",
+        "": "Holdfast cures it as it comes, without any setting:",
+        VALUES: f"Holdfast cures it with `{VALUES}`; as it comes it changes no content and only says so:",
+        REPAIR: f"Holdfast cures it with `{REPAIR}`; as it comes it changes no content and only says so:",
         MANAGE: f"Holdfast leaves a client's own markers as they are. With `{MANAGE}` it places them itself, with "
         "lifetimes by what the pauses have been so far:",
         None: "Holdfast does not change it: only who makes the requests can. It tells where, and what it costs:",
     }
-    return told[mended(case)]
+    return told[cured(case)]
 
 
 def _index(cases: dict[str, Case], proses: dict[str, Prose]) -> Iterator[str]:
@@ -206,7 +206,7 @@ def _index(cases: dict[str, Case], proses: dict[str, Prose]) -> Iterator[str]:
     )
     for title, names in groups:
         yield f"## {title}\n"
-        yield "| name | what happened | mended by Holdfast | in its example |"
+        yield "| name | what happened | cured by Holdfast | in its example |"
         yield "|---|---|---|---|"
         for name in names:
             shown = cases[name].shown.finding
@@ -220,7 +220,7 @@ def _index(cases: dict[str, Case], proses: dict[str, Prose]) -> Iterator[str]:
 def _mended(case: Case) -> str:
     if case.shown.finding.cause is None:
         return "-"
-    by = mended(case)
+    by = cured(case)
     return "no" if by is None else f"with `{by}`" if by else "yes"
 
 

@@ -55,6 +55,11 @@ def spans(page: str) -> list[str]:
     return [" ".join(span.split()) for span in _SPAN.findall(_BLOCK.sub("", text(page)))]
 
 
+def prose(page: str) -> str:
+    """A page without its code blocks and what stands in backticks."""
+    return _SPAN.sub("", _BLOCK.sub("", text(page)))
+
+
 def commands(page: str) -> Iterator[Command]:
     """Every call of `holdfast` in shell blocks and in backticks."""
     for code in blocks(page, "sh", "bash", ""):

@@ -12,7 +12,7 @@ from holdfast.config.parse import parse
 from holdfast.core.cures import NAMES, REPAIR, VALUES, reset_cure
 from scripts.cures.examples import EXAMPLES, WANTED
 from scripts.cures.playing import play
-from scripts.make_cures import PAGES, PROSE, mended, pages, prose, wanted
+from scripts.make_cures import PAGES, PROSE, cured, pages, prose, wanted
 from scripts.make_cures import run as run_example
 
 OTHERS = {"index", "resets"}
@@ -46,13 +46,13 @@ def test_an_example_has_the_fault_of_its_page(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_said_to_mend_it_is_what_the_cure_names(name: str) -> None:
+def test_what_is_said_to_cure_it_is_what_the_cure_names(name: str) -> None:
     """A setting that a cure names and that can be tried here has to help: the example is sent with it."""
     case = run(name)
     setting = case.shown.cure.setting
     if setting is None or not setting.startswith("cache.") or case.shown.finding.cause is None:
         return
-    by = mended(case)
+    by = cured(case)
     assert by in ("", setting), "'' is Holdfast as it comes, whose settings are the defaults"
     way = {"": "defaults", VALUES: "values", REPAIR: "repairs"}.get(by, "manage")
     assert case.ways[way].cost < case.ways["as sent"].cost

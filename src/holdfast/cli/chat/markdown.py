@@ -121,7 +121,7 @@ class _Table(TableElement):
         yield table
 
 
-class Block(Markdown):
+class MarkdownText(Markdown):
     """One block of Markdown, or several."""
 
     elements = Markdown.elements | {
@@ -160,7 +160,7 @@ def _single(tokens: list[Token]) -> Iterator[Token]:
 def rendered(source: str, console: Console) -> list[list[Segment]]:
     """A block as lines for this console, without blank ones at the ends and blanks at their ends."""
     options = console.options.update(width=max(console.width, LEAST), height=None)
-    lines = [_trimmed(line) for line in console.render_lines(Block(source), options, pad=False)]
+    lines = [_trimmed(line) for line in console.render_lines(MarkdownText(source), options, pad=False)]
     while lines and not lines[0]:
         del lines[0]
     while lines and not lines[-1]:
