@@ -138,10 +138,10 @@ def test_an_abandoned_request_writes_nothing() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.caches.noise._REMEMBERED", 3)
+    monkeypatch.setattr("holdfast.caches.noise.REMEMBERED", 3)
     cache = Noisy(DEEPSEEK, Noise(eviction=1.0))
     started = [cache.begin(tokens(run(10_000 * i, 2_000)), 0.0) for i in range(5)]
     for outcome in started:
         cache.first_token(outcome, 0.0)
-    assert len(cache._lost) == 3
+    assert len(cache.lost) == 3
     assert len(cache.entries(1.0)) == 3

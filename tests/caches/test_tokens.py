@@ -80,7 +80,7 @@ def test_what_names_remember_is_bounded() -> None:
     names = Names(4)
     for i in range(1_000):
         names.of(sequence(run(i, 8)))
-    assert len(names._memory) <= 64
+    assert len(names) <= 64
 
 
 @given(st.lists(short, min_size=1, max_size=10), short)
@@ -120,8 +120,7 @@ def test_the_index_empties_with_the_streams() -> None:
     for i in range(10):
         streams.put(b"", TokenStream(sequence(run(1_000 * i, 30)), "", 1.0, 0.0, 10.0, 0.0))
     streams.sweep(11.0)
-    assert not streams._through
-    assert not streams._ending
+    assert streams.indexed == 0
 
 
 def test_tokens_of_a_prompt_with_the_borders_of_its_sections() -> None:

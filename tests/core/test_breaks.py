@@ -196,11 +196,12 @@ def test_markers_below_the_floor_do_nothing(size: int, cause: str) -> None:
     """The floor of this model is 4,096 tokens: at the same place above it, the marker is too far away instead."""
     blocks = [block("s", size, section="system"), *texts("abcdef", 2_000)]
     first = prompt(blocks, (-1, "5m"))
-    cache, now = AnthropicCache(OPUS), 100.0
+    entries, now = Entries(), 100.0
+    cache = AnthropicCache(OPUS, entries)
     cache.first_token(cache.begin(first, 0.0), 0.0)
     second = prompt([*blocks, block("g", 10)], (0, "5m"))
-    outcome = anthropic.decide(second, cache._entries, now, OPUS)
-    expectation = expected(sent(first), outcome, cache._entries, OPUS)
+    outcome = anthropic.decide(second, entries, now, OPUS)
+    expectation = expected(sent(first), outcome, entries, OPUS)
     found = judge(expectation, outcome.usage(), None)
     assert found is not None
     assert found.cause == cause
@@ -210,13 +211,14 @@ def test_markers_below_the_floor_do_nothing(size: int, cause: str) -> None:
 def test_an_answer_that_has_not_begun_leaves_nothing_to_read(begun: bool) -> None:
     blocks = texts("abcdefgh", 2_000)
     first, second = prompt(blocks, (-1, "5m")), prompt([*blocks, block("i")], (-1, "5m"))
-    cache = AnthropicCache(OPUS)
+    entries = Entries()
+    cache = AnthropicCache(OPUS, entries)
     written = cache.begin(first, 0.0)
     if begun:
         cache.first_token(written, 0.5)
-    outcome = anthropic.decide(second, cache._entries, 1.0, OPUS)
+    outcome = anthropic.decide(second, entries, 1.0, OPUS)
     past = sent(first, first_token=0.5 if begun else None)
-    found = judge(expected(past, outcome, cache._entries, OPUS), outcome.usage(), None)
+    found = judge(expected(past, outcome, entries, OPUS), outcome.usage(), None)
     assert (found.cause if found else None) == (None if begun else "parallel_race")
 
 
@@ -230,12 +232,13 @@ def test_an_entry_that_should_live_and_is_not_read_is_likely_the_provider() -> N
 
 def test_a_read_beyond_the_place_where_the_bytes_part_contradicts_and_is_unknown() -> None:
     blocks = texts("abcdefgh", 10_000)
-    cache = AnthropicCache(OPUS)
+    entries = Entries()
+    cache = AnthropicCache(OPUS, entries)
     cache.first_token(cache.begin(prompt(blocks, (0, "5m"), (-1, "5m")), 0.0), 0.0)
     second = prompt([*blocks[:1], block("other"), *blocks[2:]], (0, "5m"), (-1, "5m"))
-    outcome = anthropic.decide(second, cache._entries, 1.0, OPUS)
+    outcome = anthropic.decide(second, entries, 1.0, OPUS)
     past = sent(prompt(blocks, (0, "5m"), (-1, "5m")))
-    expectation = expected(past, outcome, cache._entries, OPUS)
+    expectation = expected(past, outcome, entries, OPUS)
     fits = judge(expectation, usage(read=10_000, writes={"5m": 70_000}), None)
     beyond = judge(expectation, usage(read=40_000, writes={"5m": 40_000}), None)
     assert fits is not None
@@ -432,19 +435,20 @@ def test_an_edit_far_back_is_no_lookback_although_older_entries_are_out_of_reach
     positions away is a consequence."""
     names = [f"m{number}" for number in range(60)]
     blocks = texts(names, 1_000)
-    cache = AnthropicCache(OPUS)
+    entries = Entries()
+    cache = AnthropicCache(OPUS, entries)
     for end in (10, 30, 59):
         cache.first_token(cache.begin(prompt(blocks[:end], (-1, "5m")), 0.0), 0.0)
     past = sent(prompt(blocks[:59], (-1, "5m")))
     second = prompt([*blocks[:35], block("edited"), *blocks[36:]], (-1, "5m"))
-    outcome = anthropic.decide(second, cache._entries, 1.0, OPUS)
+    outcome = anthropic.decide(second, entries, 1.0, OPUS)
     assert outcome.read == 0
-    found = judge(expected(past, outcome, cache._entries, OPUS), outcome.usage(), None)
+    found = judge(expected(past, outcome, entries, OPUS), outcome.usage(), None)
     assert found is not None
     assert (found.cause, found.also) == ("messages_rewritten", ())
     unmarked = replace(second, marks=())  # with no marker at all, the bytes would not have mattered
-    outcome = anthropic.decide(unmarked, cache._entries, 1.0, OPUS)
-    found = judge(expected(past, outcome, cache._entries, OPUS), outcome.usage(), None)
+    outcome = anthropic.decide(unmarked, entries, 1.0, OPUS)
+    found = judge(expected(past, outcome, entries, OPUS), outcome.usage(), None)
     assert found is not None
     assert (found.cause, found.also) == ("lookback_exceeded", ("messages_rewritten",))
 
@@ -452,19 +456,20 @@ def test_an_edit_far_back_is_no_lookback_although_older_entries_are_out_of_reach
 def test_an_hour_on_five_minutes_is_gone_after_five_minutes_whatever_was_edited() -> None:
     """The pool knows how long the lane's entry really lived; the late edit would have cost little."""
     blocks = texts("abcdefgh", 4_000)
-    cache = AnthropicCache(OPUS)
+    entries = Entries()
+    cache = AnthropicCache(OPUS, entries)
     cache.first_token(cache.begin(prompt(blocks[:6], (-1, "5m")), 0.0), 0.0)
     first = prompt(blocks, (-1, "1h"))
     cache.first_token(cache.begin(first, 1.0), 1.0)
     edited = [*blocks[:7], block("edited"), block("B", role="assistant", message=1), block("j", message=2)]
     third = prompt(edited, (-1, "1h"))
-    outcome = anthropic.decide(third, cache._entries, 302.0, OPUS)
+    outcome = anthropic.decide(third, entries, 302.0, OPUS)
     past = sent(first, at=1.0, first_token=1.0)
-    found = judge(expected(past, outcome, cache._entries, OPUS), outcome.usage(), None)
+    found = judge(expected(past, outcome, entries, OPUS), outcome.usage(), None)
     assert found is not None
     assert (found.cause, found.also) == ("ttl_expired_5m", ("messages_rewritten",))
-    early = anthropic.decide(third, cache._entries, 301.0, OPUS)  # a second earlier it lives
-    found = judge(expected(past, early, cache._entries, OPUS), early.usage(), None)
+    early = anthropic.decide(third, entries, 301.0, OPUS)  # a second earlier it lives
+    found = judge(expected(past, early, entries, OPUS), early.usage(), None)
     assert found is not None
     assert (found.cause, found.tokens) == ("messages_rewritten", 8_000)
 

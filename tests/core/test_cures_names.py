@@ -31,7 +31,7 @@ def literals(path: Path) -> set[str]:
 
 def test_the_list_is_what_the_recognisers_say() -> None:
     given = {module.stem: literals(module) for module in LIBRARY.glob("*.py")}
-    assert {*given["structure"], *given["texts"], *skills._NAMES} == {*FAULTS}
+    assert {*given["structure"], *given["texts"], *skills.NAMES} == {*FAULTS}
     assert {name for name, names in given.items() if names} == {"structure", "texts"}
     listed = literals(CAUSES)
     assert listed <= {*NAMES, *RESET_REASONS}
@@ -61,4 +61,4 @@ def test_a_name_that_is_no_literal_is_one_of_these() -> None:
 def test_cures_are_made_nowhere_else() -> None:
     elsewhere = {path.name for path in SOURCES.rglob("*.py") if path.parent != LIBRARY and any(made(path))}
     assert elsewhere == {"causes.py", "advice.py", "explainer.py"}
-    assert {advice.NO_MARKER, advice.SHORT_EXPIRY, *advice.NO_CURE, *advice._WORDS} <= {*NAMES}
+    assert {advice.NO_MARKER, advice.SHORT_EXPIRY, *advice.NO_CURE, *advice.CURES} <= {*NAMES}

@@ -37,7 +37,7 @@ def test_what_goes_out_as_it_came_is_decided_once_until_the_pools_differ() -> No
         assert found.prepared.outcome is found.prepared.alone
         assert found.prepared.predicted(lane.tenant.experience).read == found.billed.read
     key = lane.prompt().keys[2]
-    lane.tenant.pool_alone(SMALL)._entries.drop(key)
+    lane.tenant.pool_alone(SMALL).entries.drop(key)
     prepared = lane.prepare(lane.prompt(((2, "5m"),)))
     assert (prepared.outcome.read, prepared.alone.read) == (7_000, 0)
 

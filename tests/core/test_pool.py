@@ -284,8 +284,8 @@ def test_a_pool_rebuilt_from_what_its_calls_did_is_the_same(seed: int, facts: Mo
 
 
 def test_rules_of_a_pool_are_those_of_the_provider() -> None:
-    assert isinstance(Pool(SMALL)._cache, AnthropicCache)
-    assert isinstance(Pool(SOL)._cache, OpenAIBreakpoints)
+    assert isinstance(Pool(SMALL).cache, AnthropicCache)
+    assert isinstance(Pool(SOL).cache, OpenAIBreakpoints)
 
 
 def test_what_a_call_found_lost_stays_lost_when_the_pool_is_rebuilt() -> None:

@@ -6,9 +6,11 @@ import copy
 import json
 
 from holdfast import facts
+from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
+from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
 from holdfast.caches.prompts import Prompt
-from holdfast.caches.providers import Rules, rules
+from holdfast.caches.providers import rules
 from holdfast.config.sections.cache import Cache
 from holdfast.core.ledger import Ledger
 from holdfast.core.plan import SECTIONS, Sent
@@ -59,9 +61,9 @@ class Pool(Entries):
 
     def __init__(self, model: ModelFacts = OPUS) -> None:
         super().__init__()
-        known: Rules = rules(model)
-        self._cache = known.make(model)
-        self._cache._entries = self  # type: ignore[attr-defined]
+        cache = rules(model).make
+        assert cache is AnthropicCache or cache is OpenAIBreakpoints
+        self._cache = cache(model, self)
 
     def send(self, prompt: Prompt, now: float, *, answered: bool = True) -> None:
         outcome = self._cache.begin(prompt, now)

@@ -97,7 +97,7 @@ def test_ten_thousand_invented_names_neither_grow_the_memory_nor_the_log(
     own = Facts.load()
     for index in range(10_000):
         own.model(f"vllm:{index}")
-    assert len(own._resolved) <= 4096
+    assert own.remembered <= 4096
     for index in range(5_000):
         own.model(f"acme:m{index}")
     assert len(caplog.records) == 4096

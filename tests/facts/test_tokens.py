@@ -73,7 +73,7 @@ def test_no_network_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "socket", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
-    tokens._encoding.cache_clear()
+    tokens.vocabulary.cache_clear()
     assert facts.estimate("hello world") == 2
 
 
@@ -155,7 +155,7 @@ def as_json(seed: int, length: int) -> str:
 
 
 def exact(text: str) -> int:
-    return len(tokens._encoding().encode_ordinary(text))
+    return len(tokens.vocabulary().encode_ordinary(text))
 
 
 def test_up_to_the_limit_the_count_is_exact_and_beyond_it_is_close() -> None:
@@ -175,13 +175,13 @@ def test_a_megabyte_of_one_character_reads_no_more_than_the_samples(
     character: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    count = tokens._count
+    count = tokens.count
 
     def counted(text: str) -> int:
         read.append(len(text))
         return count(text)
 
-    monkeypatch.setattr(tokens, "_count", counted)
+    monkeypatch.setattr(tokens, "count", counted)
     assert 0 < facts.estimate(character * 1_000_000) <= 1_000_000
     assert sum(read) == tokens.SAMPLES * tokens.SAMPLE_CHARS < EXACT_CHARS
 

@@ -329,14 +329,14 @@ def test_events_without_end_do_not_grow(monkeypatch: pytest.MonkeyPatch) -> None
     for _ in range(100):
         tap.feed(b"data: " + b"x" * 90 + b"\n")
     assert tap.skipped_lines > 0
-    assert len(tap._data) <= 1000
+    assert tap.held <= 1000
 
 
 def test_nothing_before_an_answer_does_not_grow() -> None:
     tap = DIALECTS["anthropic"].tap()
     for piece in (b"\xef", b"\xbb", b"\xbf", *[b"  \r\n\t"] * 100):
         tap.feed(piece)
-    assert not tap._line
+    assert tap.held == 0
     tap.feed(b'{"type":"message","usage":{"input_tokens":3,"output_tokens":1}}')
     tap.close()
     assert tap.usage is not None

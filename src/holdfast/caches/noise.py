@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from .chance import chance
 from .prompts import Block, Cache, Entry, Outcome, Prompt
 
-_REMEMBERED = 10_000  # beginnings whose evictions are remembered, and requests under way
+REMEMBERED = 10_000  # beginnings whose evictions are remembered, and requests under way
 
 
 class Noise(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,8 @@ class Noisy:
         self._noise = noise
         self._replicas = [make() for _ in range(max(1, noise.replicas))]
         self._number = 0
-        self._lost: dict[bytes, int] = {}
+        self.lost: dict[bytes, int] = {}
+        """Beginnings that were evicted, and with which request."""
         self._running: dict[int, tuple[Outcome, Outcome, Cache]] = {}
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
@@ -52,7 +53,7 @@ class Noisy:
         inner = replica.begin(seen, now)
         outcome = structs.replace(inner, prompt=prompt, why=(*inner.why, *why)) if why or seen is not prompt else inner
         self._running[id(outcome)] = (outcome, inner, replica)
-        if len(self._running) > _REMEMBERED:
+        if len(self._running) > REMEMBERED:
             del self._running[next(iter(self._running))]
         return outcome
 
@@ -89,15 +90,15 @@ class Noisy:
         """The prompt as the cache sees it: under another name when what began like it is lost."""
         root, why = _root(prompt), []
         if self._noise.eviction and self._chance("eviction") < self._noise.eviction:
-            self._lost[root] = self._number
+            self.lost[root] = self._number
             why.append("noise: everything that begins like this was evicted (N2)")
-            if len(self._lost) > _REMEMBERED:
-                del self._lost[next(iter(self._lost))]
+            if len(self.lost) > REMEMBERED:
+                del self.lost[next(iter(self.lost))]
         small = prompt.tokens < self._noise.small_tokens and self._chance("small") < self._noise.small_miss
         if small:
             why.append(f"noise: a prompt below {self._noise.small_tokens} tokens was missed (N3)")
             return _renamed(prompt, f"small {self._number}"), tuple(why)
-        lost = self._lost.get(root)
+        lost = self.lost.get(root)
         return (prompt if lost is None else _renamed(prompt, f"lost {lost}")), tuple(why)
 
 

@@ -92,6 +92,11 @@ class TokenStreams:
     def __len__(self) -> int:
         return len(self._streams)
 
+    @property
+    def indexed(self) -> int:
+        """How many names of whole steps lead to a stream."""
+        return len(self._through) + len(self._ending)
+
     def match(self, head: bytes, tokens: TokenSequence, now: float) -> list[tuple[int, TokenStream]]:
         """The live streams under `head` that share most whole steps with `tokens`, and how many tokens each shares."""
         names = self._names.of(tokens, head)

@@ -96,6 +96,10 @@ class Names:
         self._memory: dict[bytes, tuple[TokenSequence, tuple[bytes, ...]]] = {}
         self._size = 0
 
+    def __len__(self) -> int:
+        """How many sequences are remembered."""
+        return len(self._memory)
+
     def of(self, tokens: TokenSequence, head: bytes = b"") -> tuple[bytes, ...]:
         steps = len(tokens) // self._step
         if not steps:

@@ -50,19 +50,19 @@ class Pool:
     def __init__(self, model: ModelFacts, *, room: Room | None = None) -> None:
         self.model = model
         self._room = room
-        self._entries = Entries(CAPACITY)
-        self._cache = self._make()
-        self.by_entry = isinstance(self._cache, _BY_ENTRY)
+        self.entries = Entries(CAPACITY)
+        self.cache = self._make()
+        self.by_entry = isinstance(self.cache, _BY_ENTRY)
         """Whether its state is entries at markers, which can be looked up and kept."""
         self._decided: tuple[Outcome, int] | None = None
-        self.get: Callable[[bytes], Entry | None] = self._entries.get
+        self.get: Callable[[bytes], Entry | None] = self.entries.get
 
     def _make(self) -> Cache:
         made = rules(self.model).make
         if made is anthropic.AnthropicCache:
-            return anthropic.AnthropicCache(self.model, self._entries)
+            return anthropic.AnthropicCache(self.model, self.entries)
         if made is openai_breakpoints.OpenAIBreakpoints:
-            return openai_breakpoints.OpenAIBreakpoints(self.model, self._entries)
+            return openai_breakpoints.OpenAIBreakpoints(self.model, self.entries)
         return cache(self.model, room=self._room)
 
     def believe(self, raises: Literal["yes", "no"]) -> None:
@@ -70,18 +70,18 @@ class Pool:
         if self.model.knobs.ttl_raise not in (None, raises):
             self.model = replace(self.model, knobs=replace(self.model.knobs, ttl_raise=raises))
             self._decided = None
-            self._cache = self._make()
+            self.cache = self._make()
 
     # What is alive
 
     def find(self, key: bytes, now: float) -> Entry | None:
-        return self._entries.find(key, now)
+        return self.entries.find(key, now)
 
     def known(self, keys: Sequence[bytes]) -> tuple[Entry, ...]:
-        return self._entries.known(keys)
+        return self.entries.known(keys)
 
     def live(self, now: float) -> list[Entry]:
-        return self._entries.live(now)
+        return self.entries.live(now)
 
     # What a request does
 
@@ -96,7 +96,7 @@ class Pool:
             known, changes = self._decided
             before = known.prompt
             if (
-                changes == self._entries.changes
+                changes == self.entries.changes
                 and known.at == now
                 and before.keys is prompt.keys
                 and before.blocks is prompt.blocks
@@ -105,44 +105,44 @@ class Pool:
                 and before.route == prompt.route
             ):
                 return known if before is prompt else replace(known, prompt=prompt)
-        if isinstance(self._cache, anthropic.AnthropicCache):
-            found = anthropic.decide(prompt, self._entries, now, self.model, explain=False)
+        if isinstance(self.cache, anthropic.AnthropicCache):
+            found = anthropic.decide(prompt, self.entries, now, self.model, explain=False)
         else:
-            found = openai_breakpoints.decide(prompt, self._entries, now, self.model)
-        self._decided = found, self._entries.changes
+            found = openai_breakpoints.decide(prompt, self.entries, now, self.model)
+        self._decided = found, self.entries.changes
         return found
 
     def knows_as(self, other: Pool, prompt: Prompt) -> bool:
         """Whether both know the same of a prompt, so that it does the same in both."""
         if not self.by_entry or prompt.route or (self.model is not other.model and self.model != other.model):
             return False
-        return self._entries.known(prompt.keys) == other._entries.known(prompt.keys)
+        return self.entries.known(prompt.keys) == other.entries.known(prompt.keys)
 
     def follow(self, outcome: Outcome) -> None:
         """It is decided already what a request does, by a pool that knows the same of it."""
-        self._decided = outcome, self._entries.changes
+        self._decided = outcome, self.entries.changes
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
         found = self.decide(prompt, now)
-        if found is not None and isinstance(self._cache, _BY_ENTRY):
-            return self._cache.enter(found, now)
-        if prompt.mode and isinstance(self._cache, gemini.GeminiCache):
+        if found is not None and isinstance(self.cache, _BY_ENTRY):
+            return self.cache.enter(found, now)
+        if prompt.mode and isinstance(self.cache, gemini.GeminiCache):
             return Outcome(prompt, now, 0, prompt.tokens, why=("what the client's own content holds is not known",))
-        return self._cache.begin(prompt, now)
+        return self.cache.begin(prompt, now)
 
     def enter(self, outcome: Outcome, now: float) -> None:
         """Begin a request with what was decided of it."""
-        if isinstance(self._cache, _BY_ENTRY):
-            self._cache.enter(outcome, now)
+        if isinstance(self.cache, _BY_ENTRY):
+            self.cache.enter(outcome, now)
 
     def first_token(self, outcome: Outcome, now: float) -> None:
-        self._cache.first_token(outcome, now)
+        self.cache.first_token(outcome, now)
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
-        self._cache.finish(outcome, output, now)
+        self.cache.finish(outcome, output, now)
 
     def abandon(self, outcome: Outcome, now: float) -> None:
-        self._cache.abandon(outcome, now)
+        self.cache.abandon(outcome, now)
 
     # What a provider reports
 
@@ -159,21 +159,21 @@ class Pool:
         prompt, at = outcome.prompt, outcome.at
         block = block_near(prompt, read)
         for entry in outcome.new:  # what it wrote is decided anew
-            known = self._entries.get(entry.key)
+            known = self.entries.get(entry.key)
             if known is not None and known.written == at:
-                self._entries.drop(entry.key)
+                self.entries.drop(entry.key)
         if read < outcome.read:
             for index in range(block + 1, outcome.hit + 1):
-                self._entries.drop(self._key(prompt, index))
+                self.entries.drop(self._key(prompt, index))
         elif block >= 0:
             ttl = self._written_for(prompt, block)
             seconds = float(self.model.ttl_seconds(ttl) or 0)
             for each in (block, *(mark.block for mark in prompt.marks if at_marks and mark.block < block)):
                 key = self._key(prompt, each)
-                if self._entries.find(key, at) is None:
-                    self._entries.put([Entry(key, prompt.ends[each], ttl, seconds, at, at + seconds, at)], now)
-        found = self._cache.begin(prompt, at)
-        self._cache.first_token(found, now if first_token is None else first_token)
+                if self.entries.find(key, at) is None:
+                    self.entries.put([Entry(key, prompt.ends[each], ttl, seconds, at, at + seconds, at)], now)
+        found = self.cache.begin(prompt, at)
+        self.cache.first_token(found, now if first_token is None else first_token)
         return found
 
     def _written_for(self, prompt: Prompt, block: int) -> str:
@@ -183,7 +183,7 @@ class Pool:
         return min(behind, key=lambda mark: mark.block).ttl if behind else self.model.default_ttl or ""
 
     def _key(self, prompt: Prompt, index: int) -> bytes:
-        if isinstance(self._cache, openai_breakpoints.OpenAIBreakpoints):
+        if isinstance(self.cache, openai_breakpoints.OpenAIBreakpoints):
             return openai_breakpoints.entry_key(prompt, index)
         return prompt.keys[index]
 
@@ -191,7 +191,7 @@ class Pool:
 
     def encode(self, now: float) -> bytes:
         """What can still be read, as of now; nothing of a cache that lives in memory only."""
-        return msgspec.msgpack.encode(_Saved(VERSION, self.model.ref, now, self._entries.live(now)))
+        return msgspec.msgpack.encode(_Saved(VERSION, self.model.ref, now, self.entries.live(now)))
 
     def restore(self, data: bytes) -> float | None:
         """Take over what was kept, and say as of when; None if it is of another version or model."""
@@ -201,7 +201,7 @@ class Pool:
             return None
         if saved.version != VERSION or saved.model != self.model.ref:
             return None
-        self._entries.put(saved.entries, saved.at)
+        self.entries.put(saved.entries, saved.at)
         return saved.at
 
     def rebuild(self, effects: Iterable[Effect]) -> None:
@@ -215,13 +215,13 @@ class Pool:
         for at, start, each in sorted(moments, key=lambda moment: moment[:2]):
             if start:
                 for key in each.gone:
-                    self._entries.drop(key)
-                self._entries.put([entry for entry in each.refreshed if self._lasts(entry)], at)
+                    self.entries.drop(key)
+                self.entries.put([entry for entry in each.refreshed if self._lasts(entry)], at)
             else:
-                self._cache.first_token(Outcome(_NOTHING, each.at, 0, 0, new=each.new), at)
+                self.cache.first_token(Outcome(_NOTHING, each.at, 0, 0, new=each.new), at)
 
     def _lasts(self, entry: Entry) -> bool:
-        known = self._entries.get(entry.key)
+        known = self.entries.get(entry.key)
         return known is None or known.expires <= entry.expires
 
 

@@ -57,6 +57,11 @@ class Facts:
         self._warned: set[str] = set()
         self._lock = threading.Lock()
 
+    @property
+    def remembered(self) -> int:
+        """How many names need not be looked up again."""
+        return len(self._resolved)
+
     @classmethod
     def load(cls, overrides: Sequence[Path | str] = ()) -> Facts:
         """Facts with the given override sets (shipped names or paths), later ones winning."""

@@ -68,10 +68,10 @@ _EMBEDDED = re.compile(
 def estimate(text: str) -> int:
     """Tokens of a text: counted in o200k up to EXACT_CHARS, scaled from evenly spaced windows above."""
     if len(text) <= EXACT_CHARS:
-        return _count(text)
+        return count(text)
     last_start = len(text) - SAMPLE_CHARS
     starts = (last_start * index // (SAMPLES - 1) for index in range(SAMPLES))
-    sampled = sum(_count(text[start : start + SAMPLE_CHARS]) for start in starts)
+    sampled = sum(count(text[start : start + SAMPLE_CHARS]) for start in starts)
     return -(-sampled * len(text) // (SAMPLES * SAMPLE_CHARS))
 
 
@@ -79,7 +79,7 @@ def encode(text: str) -> list[int]:
     """The token ids of a text in o200k: for caches that match token by token. Long texts are cut into windows, since
     time grows faster than length in text without gaps; the borders cost a token each at most."""
     windows = (text[at : at + EXACT_CHARS] for at in range(0, len(text), EXACT_CHARS))
-    return [token for window in windows for token in _encoding().encode_ordinary(window)]
+    return [token for window in windows for token in vocabulary().encode_ordinary(window)]
 
 
 def estimate_json(raw: bytes) -> int:
@@ -102,10 +102,11 @@ def heuristic_tokens(text: str) -> int:
     return max(1, len(text) // 4)
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Tokens of a text, all of it counted."""
     # Text that looks like a special token is ordinary text: it came from a user, not from us. Of a buffer the size is
     # enough; a list would make a number of every token, a quarter of the time.
-    encoding = _encoding()
+    encoding = vocabulary()
     try:
         return memoryview(encoding._core_bpe.encode_to_tiktoken_buffer(text, _NONE)).nbytes // _ID
     except (AttributeError, UnicodeEncodeError):  # half of a surrogate pair, or a library that has no such door
@@ -113,7 +114,8 @@ def _count(text: str) -> int:
 
 
 @cache
-def _encoding() -> Encoding:
+def vocabulary() -> Encoding:
+    """The encoder, loaded when it is first used."""
     return load_encoding(resources.files("holdfast.facts").joinpath("vendor", "o200k_base.tiktoken.gz"))
 
 

@@ -90,6 +90,11 @@ class Tap:
         self._read = both
 
     @property
+    def held(self) -> int:
+        """Bytes held back of a line or an event that is not whole."""
+        return len(self._line) + len(self._data)
+
+    @property
     def usage(self) -> Usage | None:
         return None if self.report.counts is None else self._convert(self.report.counts)
 

@@ -7,7 +7,7 @@ from .cure_case import REPAIR, WHOLE, Case, Cure
 from .repairable import text_of
 
 ADDED, REMOVED, CHANGED, BODY = "skill_added", "skill_removed", "skill_changed", "preloaded_skill_changed"
-_NAMES = frozenset((ADDED, REMOVED, CHANGED, BODY))
+NAMES = frozenset((ADDED, REMOVED, CHANGED, BODY))
 _NAMED = 3  # skills that are named of each kind; the others are counted
 
 _KEEP = "keep the list that a session began with, and change skills between sessions"
@@ -29,7 +29,7 @@ def last_body(case: Case) -> Cure | None:
 
 def skill_owner(case: Case, cure: Cure) -> str | None:
     """Whose the block is where a cure of these was given: `skills-index`, or `skill:` and its name."""
-    found = _change(case) if cure.name in _NAMES else None
+    found = _change(case) if cure.name in NAMES else None
     return None if found is None else found.owner
 
 

@@ -165,6 +165,12 @@ class Bus:
         self._closed = False
         self.refused = 0
 
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more events."""
+        with self._lock:
+            return self._closed
+
     def subscribe(
         self,
         callback: Callback | None = None,

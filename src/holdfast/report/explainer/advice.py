@@ -79,7 +79,7 @@ NO_CURE = frozenset(name for name in BREAK_CAUSES if CAUSES[name].fault in ("pro
 """Causes that nobody is advised to change anything for: they are not counted among the cures."""
 
 _TOLD = "Usage alone does not say which block; `holdfast run -- CLIENT` compares the bytes and names it."
-_WORDS: dict[str, str] = {
+CURES: dict[str, str] = {
     "messages_rewritten": (
         "The read fell back to the tools and system text while the entry was alive, so messages that had been sent "
         f"were changed or left out: leave them as they are and append what is new. {_TOLD}"
@@ -130,8 +130,8 @@ def at_the_head(found: BreakFinding, count: int, asked: int, client: str) -> Bre
 @lru_cache(maxsize=1024)
 def plain(cause: BreakCause, model: ModelFacts) -> Cure:
     """The cure of a cause where nothing more is known."""
-    if cause in _WORDS:
-        return Cure(cause, _WORDS[cause])
+    if cause in CURES:
+        return Cure(cause, CURES[cause])
     finding = Finding(cause=cause, reason=None, tokens=0, dollars=ZERO, expected=0, read=0)
     return cure_for(case(finding, model))
 
@@ -142,10 +142,10 @@ def with_figures(found: BreakFinding, ttl: OtherTtl | None) -> BreakFinding:
         return found
     if ttl.all_1h >= ttl.as_billed:
         told = f"an hour for all of it would have cost this session {_dollars(ttl.all_1h)} instead of"
-        advice = f"{_WORDS[SHORT_EXPIRY]} But {told} {_dollars(ttl.as_billed)}: nothing to change."
+        advice = f"{CURES[SHORT_EXPIRY]} But {told} {_dollars(ttl.as_billed)}: nothing to change."
         return replace(found, advice=advice)
     advice = (
-        f"{_WORDS[SHORT_EXPIRY]} Written for an hour, this session would have cost {_dollars(ttl.all_1h)} instead of "
+        f"{CURES[SHORT_EXPIRY]} Written for an hour, this session would have cost {_dollars(ttl.all_1h)} instead of "
         f"{_dollars(ttl.as_billed)}: choose the one-hour lifetime where pauses like this are common."
     )
     return replace(found, advice=advice, setting=MANAGE)
