@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from holdfast.agent.contract import OutgoingRequest, Provider
-from holdfast.wire.answers import Answer, answer_reader
+from holdfast.wire.answers import Answer, AnswerReader
 
 
 async def read(provider: Provider, asked: OutgoingRequest) -> Answer:
-    reader = answer_reader(asked.dialect)
+    reader = AnswerReader(asked.dialect)
     async with provider.open(asked) as answering:
         assert answering.status == 200
         async for chunk in answering:

@@ -11,7 +11,7 @@ from holdfast.records import Extra, Message, Request, Text, ToolDefinition, Tool
 from holdfast.simulator import HttpRequest, Script, Simulator, VirtualClock
 from holdfast.simulator import HttpResponse as Response
 from holdfast.simulator.messages import Part, Reply, Stop, Thought, ToolCall, Words
-from holdfast.wire.answers import Answer, Piece, answer_reader
+from holdfast.wire.answers import Answer, AnswerReader, Piece
 from tests.wire.marking import encoded
 
 MODELS = {
@@ -96,7 +96,7 @@ def words(message: Message) -> list[str]:
 
 
 def read(dialect: str, *chunks: bytes) -> tuple[Answer, list[Piece]]:
-    reader = answer_reader(dialect)
+    reader = AnswerReader(dialect)
     pieces = [piece for chunk in chunks for piece in reader.feed(chunk)]
     return reader.close(), pieces
 

@@ -17,7 +17,7 @@ from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.messages import Reply, Thought, ToolCall, Words
 from holdfast.simulator.steps import Send, plan
 from holdfast.wire import DIALECTS, Body
-from holdfast.wire.answers import Answer, answer_reader
+from holdfast.wire.answers import Answer, AnswerReader
 
 from ..simulator.replying import any_reply
 from .asking import (
@@ -276,7 +276,7 @@ def test_what_is_no_answer_is_not_taken_for_one(dialect: str, raw: bytes) -> Non
 
 
 def test_a_closed_reader_says_the_same_again() -> None:
-    reader = answer_reader("anthropic")
+    reader = AnswerReader("anthropic")
     for chunk in simulator(FULL).answer(call_of(asking("anthropic"))).chunks or ():
         reader.feed(chunk)
     assert reader.close() == reader.close()
@@ -284,7 +284,7 @@ def test_a_closed_reader_says_the_same_again() -> None:
 
 @pytest.mark.parametrize("dialect", NAMES)
 def test_a_reader_tells_when_the_model_begins(dialect: str) -> None:
-    reader = answer_reader(dialect)
+    reader = AnswerReader(dialect)
     assert not reader.started
     reader.feed(b": waiting\n\n")
     assert not reader.started

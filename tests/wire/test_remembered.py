@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.caches.prompts import Block
 from holdfast.facts import model
 from holdfast.wire import DIALECTS, Body
-from holdfast.wire.block_cache import BlockCache
+from holdfast.wire.prompt_memory import BlockCache
 from holdfast.wire.prompts import PromptReader
 
 SONNET = model("anthropic:claude-sonnet-5-5")

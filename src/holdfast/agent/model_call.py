@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request, ResetReason
 from holdfast.records.events import WindowSent
 from holdfast.tools import Cancel
-from holdfast.wire import DIALECTS, Answer, AnswerReader, Body, Unreadable, answer_reader, wire_model
+from holdfast.wire import DIALECTS, Answer, AnswerReader, Body, Unreadable, wire_model
 
 from .contract import CostLine, KeyMissing, OutgoingRequest, Unreachable, Watch
 from .costs import line
@@ -106,7 +106,7 @@ async def _attempt(
     if cancel.is_set():
         raise Stopped
     prepared = session.prepare(body, turn=turn, masking=masking)
-    reader = answer_reader(session.dialect)
+    reader = AnswerReader(session.dialect)
     work = asyncio.ensure_future(_exchange(session, prepared, reader, watch))
     stop = asyncio.ensure_future(cancel.wait())
     try:

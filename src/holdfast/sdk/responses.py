@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.errors import ArgumentError, HoldfastError, kind_of, wrong_argument
 from holdfast.records import Message, Usage
-from holdfast.wire import DIALECTS, answer_reader
+from holdfast.wire import DIALECTS, AnswerReader
 
 _USAGE = (
     "the usage of the answer, such as message.usage of the SDK, its dict, or a Usage; abandon() ends a call without"
@@ -45,7 +45,7 @@ def message_of(answer: object, *, dialect: str | None = None) -> Message:
     name = dialect_named("message_of", dialect) if dialect is not None else _dialect(members)
     if name is None:
         raise ArgumentError(f"message_of got {kind_of(answer)} that is no answer of a known form; give {_ANSWER}")
-    reader = answer_reader(name)
+    reader = AnswerReader(name)
     reader.feed(msgspec.json.encode(members, enc_hook=plain))
     read = reader.close()
     if not read.message.content and not read.whole:

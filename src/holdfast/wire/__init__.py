@@ -10,18 +10,17 @@ from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import cache_parameters, rewrite, scan
-    from .answers import Answer, AnswerReader, Unreachable, answer_reader
+    from .answers import Answer, AnswerReader, Unreachable
     from .anthropic import ERROR_TYPES
     from .block_reader import digest_of
     from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, is_border
     from .cache_control import ENDINGS, MARKERS
     from .dialects import COUNTING, DIALECTS, Dialect, dialect_of, path_of
+    from .errors import TOO_LONG, WireError, is_too_long
     from .gemini import Gemini
     from .injection import Injected, UserText, continued, injected, said, words
     from .key_order import in_order, order_of
-    from .lengths import TOO_LONG, is_too_long
     from .openrouter import OpenRouter
-    from .parse import WireError
     from .prompts import PromptReader, Reading
     from .raw_json import arr, array_of, canon, int_of, obj, object_at, object_of, string_of, wire_model
     from .rewrite import text_span, unordered
@@ -33,18 +32,17 @@ else:
         __name__,
         {
             "": "cache_parameters rewrite scan",
-            ".answers": "Answer AnswerReader Unreachable answer_reader",
+            ".answers": "Answer AnswerReader Unreachable",
             ".anthropic": "ERROR_TYPES",
             ".block_reader": "digest_of",
             ".body": "BlockSpan Body Marker Splice Ttl Unreadable is_border",
             ".cache_control": "ENDINGS MARKERS",
             ".dialects": "COUNTING DIALECTS Dialect dialect_of path_of",
+            ".errors": "TOO_LONG WireError is_too_long",
             ".gemini": "Gemini",
             ".injection": "Injected UserText continued injected said words",
             ".key_order": "in_order order_of",
-            ".lengths": "TOO_LONG is_too_long",
             ".openrouter": "OpenRouter",
-            ".parse": "WireError",
             ".prompts": "PromptReader Reading",
             ".raw_json": "arr array_of canon int_of obj object_at object_of string_of wire_model",
             ".rewrite": "text_span unordered",

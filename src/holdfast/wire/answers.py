@@ -1,7 +1,7 @@
 """A provider's response as an answer: what the model said as a canonical message, and pieces to show while it comes.
 
 The reader takes an event stream in any chunks, a plain JSON response or Gemini's array, and raises on nothing. Whatever
-cannot be sent back is left out of the message; see `answering`, which has a file per dialect.
+cannot be sent back is left out of the message; `answer_builder` says what that is.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from msgspec import Struct
 from holdfast.records import Message, NotJson, ToolUse, Usage, canonical_json
 
 from . import scan
-from .answer_builders.parts import Piece, Stop
+from .answer_builder import Piece, Stop
 from .dialects import DIALECTS
-
-__all__ = ["Answer", "AnswerReader", "Piece", "Stop", "Unreachable", "answer_reader"]
 
 _DONE = b"[DONE]"
 
@@ -107,8 +105,3 @@ class AnswerReader:
         if not ended:
             return "the answer broke off before its end" if self._builder.opened else "no answer came"
         return None if self._builder.opened else "the response holds no answer"
-
-
-def answer_reader(dialect: str) -> AnswerReader:
-    """A reader for a response of this dialect."""
-    return AnswerReader(dialect)

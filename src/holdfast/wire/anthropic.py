@@ -17,9 +17,8 @@ from holdfast.facts import model as facts_of
 from holdfast.records import Capabilities, Extra, Request, encode_string
 
 from . import cache_control, scan
-from .answer_builders.anthropic import AnthropicBuilder
-from .answer_builders.parts import Builder
-from .anthropic_events import read_event
+from .answer_builder import Builder
+from .anthropic_answers import AnthropicBuilder, read_event
 from .body import (
     BlockSpan,
     Body,
@@ -28,11 +27,12 @@ from .body import (
     Ttl,
     Unreadable,
     change_members,
+    guarded,
     tool_spans,
     with_context,
 )
 from .codecs import anthropic as codec
-from .parse import WireError, error_of, guarded
+from .errors import WireError, error_of
 from .raw_json import facts_at, obj, object_of, string_of
 from .resume import Resumed, resume
 from .stream import Tap

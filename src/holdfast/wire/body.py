@@ -6,18 +6,21 @@ without one the output is the input.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeVar
 
+import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.caches import Section
 from holdfast.records import encode_string
 
+from . import scan
 from .raw_json import canon
 from .scan import Member, Span, walk_array
 
+T = TypeVar("T")
 Ttl = Literal["5m", "1h"]
 
 
@@ -122,6 +125,23 @@ class Body(Struct, frozen=True):
     def change_members(self, values: Mapping[str, bytes], remove: Collection[str] = ()) -> list[Splice]:
         """Set and remove top-level members in one go, so that the commas come out right."""
         return change_members(list(self.members.values()), self.end, values, remove)
+
+
+def guarded(raw: bytes, kind: type[T], build: Callable[[T], Body], shortened: bytes | None = None) -> Body | Unreadable:
+    """Decode `raw`, or a shortened form of it, as `kind` and build a Body from the result. Whatever is wrong with the
+    bytes, the answer is `Unreadable` with the reason in one sentence."""
+    try:
+        return build(scan.decode(raw if shortened is None else shortened, kind))
+    except msgspec.ValidationError as error:
+        return Unreadable(raw, f"the body has an unexpected shape: {error}")
+    except msgspec.DecodeError as error:
+        return Unreadable(raw, f"the body is not JSON: {error}")
+    except UnicodeDecodeError as error:
+        return Unreadable(raw, f"the body is not UTF-8: {error.reason}")
+    except RecursionError:
+        return Unreadable(raw, "the body is nested too deeply to be read")
+    except (scan.Misfit, IndexError) as error:
+        return Unreadable(raw, f"the body cannot be addressed: {error}")
 
 
 def tool_spans(raw: bytes, pos: int, tools: Sequence[Raw]) -> tuple[list[BlockSpan], int]:

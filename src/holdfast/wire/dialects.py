@@ -8,14 +8,14 @@ from typing import Protocol
 from holdfast.facts import ModelFacts
 from holdfast.records import Capabilities, Extra, Request
 
-from .answer_builders.parts import Builder
+from .answer_builder import Builder
 from .anthropic import Anthropic
 from .body import Body, Marker, Splice, Ttl, Unreadable
+from .errors import WireError
 from .gemini import Gemini
 from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
 from .openrouter import OpenRouter
-from .parse import WireError
 from .stream import Tap
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import quote
 
 import msgspec
@@ -12,14 +12,13 @@ from msgspec.structs import replace
 
 from holdfast.caches import Section
 from holdfast.facts import ModelFacts
-from holdfast.records import Capabilities, Extra, Request, encode_string
+from holdfast.records import Capabilities, Extra, Message, Request, encode_string
 
 from . import scan
-from .answer_builders.gemini import GeminiBuilder
-from .answer_builders.parts import Builder
-from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, with_context
+from .answer_builder import SEALED, Builder, Piece, Stop, kept, origin_of
+from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, guarded, with_context
 from .codecs import gemini as codec
-from .parse import WireError, error_of, guarded
+from .errors import WireError, error_of
 from .raw_json import array_of, canon, facts_at, obj, object_of, string_of
 from .stream import StreamReport, Tap, merge_counts, text_of
 from .usage import gemini_usage
@@ -31,6 +30,15 @@ FROZEN = ("systemInstruction", "system_instruction", "tools", "toolConfig", "too
 _path = re.compile(r"/models/([^/:]+):(?:streamGenerateContent|generateContent|countTokens)$").search
 _STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
 _STATUS |= {429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
+_STOPS: dict[str | None, Stop] = {
+    "STOP": "end",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), "refusal"),
+}
+_SPOILT = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
+"""The model said something that the provider could not read, and gives none of it."""
+_PLAIN = {"text", "thought"}
+Part = dict[str, bytes]
 
 
 class _Content(Struct):
@@ -107,6 +115,76 @@ class _Walk:
         with_context(blocks, [m for m in members if m.key not in ("role", field)])
         into += blocks or [BlockSpan(path, section, role, pos, end)]
         return end
+
+
+class GeminiBuilder(Builder):
+    def __init__(self) -> None:
+        self._parts: list[tuple[Part, list[str]]] = []  # each with its words, as they came
+
+    def event(self, data: bytes) -> Iterator[Piece]:
+        members = object_of(data) or {}
+        feedback = object_of(members.get("promptFeedback", b"")) or {}
+        if string_of(feedback.get("blockReason")) is not None:
+            self.opened = self.ended = True
+            self.stop = "refusal"
+        for raw in array_of(members.get("candidates", b"")) or ():
+            candidate = object_of(raw) or {}
+            if candidate.get("index", b"0") != b"0":
+                continue
+            self.opened = True
+            content = object_of(candidate.get("content", b"")) or {}
+            for part in array_of(content.get("parts", b"")) or ():
+                yield from self._add(object_of(part) or {})
+            self._stopped(candidate)
+
+    def _stopped(self, candidate: Part) -> None:
+        reason = string_of(candidate.get("finishReason"))
+        if reason is None:
+            return
+        self.stop = _STOPS.get(reason, "unknown")
+        if reason in _SPOILT:
+            text = string_of(candidate.get("finishMessage")) or "the model called a tool in a way that cannot be read"
+            self.problem = f"{text} ({reason})"
+
+    def _add(self, part: Part) -> Iterator[Piece]:
+        text = string_of(part.get("text"))
+        call = object_of(part.get("functionCall", b""))
+        if text is not None:
+            self._words(part, text)
+            if text:
+                yield Piece("thinking" if part.get("thought") == b"true" else "text", text)
+        elif call is None:
+            if part:
+                self._parts.append((part, []))
+        elif name := string_of(call.get("name")):
+            self._parts.append(({**part, "functionCall": obj(_call(call, name))}, []))
+            yield Piece("tool", name)
+
+    def _words(self, part: Part, text: str) -> None:
+        """A text comes in many parts that are one. What carries a signature stays a part of its own, even without any
+        words: the signature is for exactly that part."""
+        last, words = self._parts[-1] if self._parts else ({}, [])
+        plain = part.keys() <= _PLAIN and last.keys() <= _PLAIN and part.get("thought") == last.get("thought")
+        if plain and words:
+            words.append(text)
+        elif text or SEALED in part:
+            self._parts.append((part, [text]))
+
+    def message(self, *, whole: bool, id: str | None) -> Message:
+        parts = [{**part, "text": encode_string("".join(words))} if words else part for part, words in self._parts]
+        raw = [scan.mended(obj(part.items())) for part in parts]
+        origin = f"{origin_of(id, raw)}-"
+        blocks = kept(codec.decode_parts(raw, origin), whole=whole, made=f"{codec.MADE_ID}{origin}again-")
+        return Message("assistant", blocks)
+
+
+def _call(call: Part, name: str) -> Iterator[tuple[str, bytes]]:
+    """A call's members: what else stands there tells how it was streamed and is not taken back."""
+    if identity := string_of(call.get("id")):
+        yield "id", encode_string(identity)
+    yield "name", encode_string(name)
+    args = call.get("args", b"{}")
+    yield "args", args if args[:1] == b"{" else b"{}"
 
 
 class Gemini:

@@ -1,12 +1,13 @@
-"""What the two OpenAI dialects share: which models take breakpoints, and error bodies."""
+"""What the two OpenAI dialects share: a model's facts, which models take breakpoints, and error bodies."""
 
 from __future__ import annotations
 
 from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
-from holdfast.records import encode_string
+from holdfast.records import Capabilities, encode_string
 
-from .parse import WireError, error_of
+from .body import Body
+from .errors import WireError, error_of
 from .raw_json import obj, string_of
 
 BREAKPOINT_KEY = "prompt_cache_breakpoint"
@@ -31,19 +32,41 @@ def breakpoint_ttl(model: str) -> str:
     return (facts.default_ttl if facts.breakpoints else None) or "30m"
 
 
+class OpenAIDialect:
+    """The part of a dialect that is the same in Chat Completions and in Responses."""
+
+    provider = "openai"
+
+    def facts(self, model: str) -> ModelFacts:
+        return facts_for(model)
+
+    def takes_markers(self, model: str) -> bool:
+        """Whether this model's route accepts explicit breakpoints; others answer them with an error."""
+        return takes_breakpoints(model)
+
+    def deferred(self, body: Body, index: int) -> bool:
+        return False
+
+    def capabilities(self, facts: ModelFacts) -> Capabilities:
+        """The provider caches prefixes by itself, and the dialect keeps them byte-stable."""
+        return facts.capabilities
+
+    def read_error(self, status: int, raw: bytes) -> WireError:
+        return read_error(status, raw)
+
+    def write_error(self, error: WireError) -> bytes:
+        """An error body of our own in the provider's form."""
+        kind = "invalid_request_error" if 400 <= error.status < 500 else "server_error"
+        inner = (
+            ("message", encode_string(error.message)),
+            ("type", encode_string(kind)),
+            ("param", b"null"),
+            ("code", encode_string(error.kind)),
+        )
+        return obj((("error", obj(inner)),))
+
+
 def read_error(status: int, raw: bytes) -> WireError:
     """What an error response says; never fails, whatever the body."""
     error, message = error_of(raw)
     return WireError(status, string_of(error.get("code")) or string_of(error.get("type")) or "api_error", message)
-
-
-def write_error(error: WireError) -> bytes:
-    """An error body of our own in the provider's form."""
-    kind = "invalid_request_error" if 400 <= error.status < 500 else "server_error"
-    inner = (
-        ("message", encode_string(error.message)),
-        ("type", encode_string(kind)),
-        ("param", b"null"),
-        ("code", encode_string(error.kind)),
-    )
-    return obj((("error", obj(inner)),))

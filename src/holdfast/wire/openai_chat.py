@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from holdfast.caches import Section
-from holdfast.facts import ModelFacts
-from holdfast.records import Capabilities, Extra, Request, encode_string
+from holdfast.records import Extra, Message, Request, encode_string
 
 from . import openai, scan
-from .answer_builders.openai_chat import ChatBuilder
-from .answer_builders.parts import Builder
-from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
+from .answer_builder import Builder, Piece, Stop, is_object, kept, origin_of, plain_extra
+from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, guarded, tool_spans, with_context
 from .cache_control import as_text_block
 from .codecs import openai_chat as codec
-from .parse import WireError, guarded
-from .raw_json import canon, obj, object_of, string_of
+from .raw_json import arr, array_of, canon, int_of, obj, object_of, string_of
 from .stream import StreamReport, Tap, merge_counts, text_of
 from .usage import openai_usage
 
 NAME = "openai_chat"
 PARTS = ("text", "image_url", "input_audio", "file")
 _NO_CONTEXT = ("role", "content", "tool_calls", "cache_control")
+_STOPS: dict[str | None, Stop] = {
+    "stop": "end",
+    "tool_calls": "tools",
+    "function_call": "tools",
+    "length": "length",
+    "content_filter": "refusal",
+}
+_THOUGHTS = ("reasoning_content", "reasoning")
+_DETAILS = "reasoning_details"
+_GROWING = ("text", "summary", "data", "signature")  # of a detail; its other members are told once
+_NO_EXTRA = ("index", "id", "type", "function")
 
 
 class _Message(Struct):
@@ -98,11 +107,147 @@ class _Walk:
         return end
 
 
-class OpenAIChat:
+class _Call:
+    """One call as far as it has come."""
+
+    def __init__(self) -> None:
+        self.id = self.name = ""
+        self.extra: dict[str, bytes] = {}
+        self._arguments: list[str] = []
+
+    def add(self, members: dict[str, bytes]) -> str | None:
+        """Takes a delta; gives the tool's name when it is told."""
+        function = object_of(members.get("function", b"")) or {}
+        new = None if self.name else string_of(function.get("name")) or None
+        self.id = self.id or string_of(members.get("id")) or ""
+        self.name = self.name or new or ""
+        self._arguments.append(string_of(function.get("arguments")) or "")
+        self.extra |= {key: raw for key, raw in members.items() if key not in _NO_EXTRA and raw != b"null"}
+        return new
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self._arguments)
+
+    def raw(self) -> bytes:
+        """No arguments are an empty object; what is no JSON stays as it is, and no tool takes it."""
+        text = self.arguments.strip()
+        arguments = "{}" if text in ("", "null") else self.arguments
+        function = obj((("name", encode_string(self.name)), ("arguments", encode_string(arguments))))
+        members = (("id", encode_string(self.id)), ("type", b'"function"'), ("function", function))
+        return obj((*members, *self.extra.items()))
+
+
+class ChatBuilder(Builder):
+    _finished = False
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._thoughts: dict[str, list[str]] = {}
+        self._details: list[tuple[dict[str, bytes], dict[str, list[str]]]] = []
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+
+    def event(self, data: bytes) -> Iterator[Piece]:
+        for raw in array_of((object_of(data) or {}).get("choices", b"")) or ():
+            choice = object_of(raw) or {}
+            if choice.get("index", b"0") != b"0":
+                continue
+            self.opened = True
+            for name in ("delta", "message"):
+                yield from self._add(object_of(choice.get(name, b"")) or {})
+            if (reason := string_of(choice.get("finish_reason"))) is not None:
+                self._finished = True
+                self.stop = self.stop if self.stop == "refusal" else _STOPS.get(reason, "unknown")
+
+    def _add(self, delta: dict[str, bytes]) -> Iterator[Piece]:
+        for detail in array_of(delta.get(_DETAILS, b"")) or ():
+            self._detail({key: raw for key, raw in (object_of(detail) or {}).items() if raw != b"null"})
+        shown = ""
+        for name in _THOUGHTS:
+            if text := string_of(delta.get(name)):
+                self._thoughts.setdefault(name, []).append(text)
+                shown = shown or text  # some tell a thought under both names
+        if shown:
+            yield Piece("thinking", shown)
+        refusal = string_of(delta.get("refusal")) or ""
+        if refusal:
+            self.stop = "refusal"
+        for text in (_words(delta.get("content", b"")), refusal):
+            if text:
+                self._text.append(text)
+                yield Piece("text", text)
+        for call in array_of(delta.get("tool_calls", b"")) or ():
+            if tool := self._call(object_of(call) or {}):
+                yield Piece("tool", tool)
+
+    def _call(self, members: dict[str, bytes]) -> str | None:
+        """A delta of a call. Some servers give every call the same index and another id, some no index at all."""
+        index, identity = int_of(members.get("index")), string_of(members.get("id"))
+        call = self._by_index.get(index) if index is not None else None
+        if index is None and not identity and b'"name"' not in members.get("function", b"") and self._calls:
+            call = self._calls[-1]
+        if call is None or (identity and call.id and call.id != identity):
+            call = _Call()
+            self._calls.append(call)
+            if index is not None:
+                self._by_index[index] = call
+        return call.add(members)
+
+    def _detail(self, members: dict[str, bytes]) -> None:
+        """A piece of a thought's details: neighbours of one kind and index are one detail."""
+        last, grown = self._details[-1] if self._details else ({}, {})
+        if not last or any(last.get(key) != members.get(key) for key in ("type", "index")):
+            last, grown = {}, {}
+            self._details.append((last, grown))
+        for key, raw in members.items():
+            last[key] = raw
+            if key in _GROWING and (text := string_of(raw)) is not None:
+                grown.setdefault(key, []).append(text)
+
+    def message(self, *, whole: bool, id: str | None) -> Message:
+        members = [("role", b'"assistant"'), ("content", encode_string("".join(self._text)))]
+        if calls := [call.raw() for call in self._whole_calls(whole)]:
+            members.append(("tool_calls", arr(calls)))
+        if whole:
+            members += self._reasoning()
+        message = codec.decode_message(scan.mended(obj(members)))
+        blocks = kept(message.content, whole=whole, made=f"call_{origin_of(id, calls)}_")
+        return replace(message, content=blocks, extra=plain_extra(message.extra) if blocks else ())
+
+    def _whole_calls(self, whole: bool) -> list[_Call]:
+        """The calls that were told to their end: where the answer broke off or met its limit the last may not be."""
+        calls = list(self._calls)
+        if not whole and not self._finished and calls:
+            calls.pop()
+        if not whole:
+            calls = [call for call in calls if not call.arguments.strip() or is_object(call.arguments)]
+        elif self.stop == "length" and calls and not is_object(calls[-1].arguments):
+            calls.pop()
+        return [call for call in calls if call.name]
+
+    def _reasoning(self) -> list[tuple[str, bytes]]:
+        if self._details:
+            return [(_DETAILS, arr(_grown(members, grown) for members, grown in self._details if members))]
+        return [(name, encode_string("".join(texts))) for name, texts in self._thoughts.items()]
+
+
+def _grown(members: dict[str, bytes], grown: dict[str, list[str]]) -> bytes:
+    return obj((members | {key: encode_string("".join(texts)) for key, texts in grown.items()}).items())
+
+
+def _words(content: bytes) -> str:
+    """The words of a content, which some servers send as a list of parts."""
+    if (text := string_of(content)) is not None:
+        return text
+    parts = [object_of(part) or {} for part in array_of(content) or ()]
+    return "".join(string_of(part.get("text")) or "" for part in parts if string_of(part.get("type")) == "text")
+
+
+class OpenAIChat(openai.OpenAIDialect):
     """The dialect of `POST /v1/chat/completions`."""
 
     name = NAME
-    provider = "openai"
     marker_key = openai.BREAKPOINT_KEY
     limit_key = "max_completion_tokens"
     images: tuple[bytes, ...] = (b'"type":"image_url"',)
@@ -118,18 +263,11 @@ class OpenAIChat:
     def path(self, model: str) -> tuple[str, dict[str, str]]:
         return "/v1/chat/completions", {}
 
-    def facts(self, model: str) -> ModelFacts:
-        return openai.facts_for(model)
-
     def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable:
         """`model` is for dialects that name it elsewhere; here the body does."""
         return guarded(raw, _Top, lambda top: _Walk(raw, top, self.name).body())
 
     # Markers
-
-    def takes_markers(self, model: str) -> bool:
-        """Whether this model's route accepts explicit breakpoints; others answer them with an error."""
-        return openai.takes_breakpoints(model)
 
     def marker_value(self, ttl: str) -> bytes:
         return openai.BREAKPOINT
@@ -143,9 +281,6 @@ class OpenAIChat:
         if ".tool_calls[" in block.where:
             return "tool_use"
         return string_of((object_of(body.text(block)) or {}).get("type")) or "unknown"
-
-    def deferred(self, body: Body, index: int) -> bool:
-        return False
 
     def markers(self, body: Body, among: Sequence[int] | None = None) -> tuple[Marker, ...]:
         """The body's own markers in prefix order."""
@@ -217,16 +352,6 @@ class OpenAIChat:
 
     def tap(self) -> Tap:
         return Tap(read_event, openai_usage)
-
-    def capabilities(self, facts: ModelFacts) -> Capabilities:
-        """The provider caches prefixes by itself, and this dialect keeps them byte-stable."""
-        return facts.capabilities
-
-    def read_error(self, status: int, raw: bytes) -> WireError:
-        return openai.read_error(status, raw)
-
-    def write_error(self, error: WireError) -> bytes:
-        return openai.write_error(error)
 
 
 class _Chunk(Struct):

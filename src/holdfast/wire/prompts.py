@@ -21,12 +21,11 @@ from holdfast.caches import prompt as prompt_of
 from holdfast.facts import ModelFacts
 
 from . import cache_parameters
-from .block_cache import LONGEST_NAME, BlockCache
 from .block_reader import ReadBlock, as_bytes, read_block
 from .body import BlockSpan, Body, Unreadable, is_border
-from .body_memory import WINDOWS, ReadBody, same_until, unchanged
 from .cache_control import ENDINGS
 from .dialects import DIALECTS, Dialect
+from .prompt_memory import LONGEST_NAME, WINDOWS, BlockCache, ReadBody, same_until, unchanged
 from .resume import goes_on, stands_around
 from .scan import may_name
 

@@ -24,7 +24,7 @@ from holdfast.records import (
     encode_string,
 )
 
-from .. import scan
+from . import scan
 
 Stop = Literal["end", "tools", "length", "refusal", "paused", "unknown"]
 """Why the model ended: it had said all, it calls tools, the limit, it refuses, the provider paused, or nobody says."""

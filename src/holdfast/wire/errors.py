@@ -1,8 +1,32 @@
-"""How providers say that a request does not fit into a model's context."""
+"""Errors of providers: what an error response says, and whether it says that a request is too long."""
 
 from __future__ import annotations
 
 import re
+
+from msgspec import Struct
+
+from .raw_json import array_of, object_of, string_of
+
+
+class WireError(Struct, frozen=True):
+    """An error a provider answered, or one of ours on its way to a client; status 0 inside a stream."""
+
+    status: int
+    kind: str
+    message: str
+
+
+def error_of(raw: bytes) -> tuple[dict[str, bytes], str]:
+    """The members of an error response's `error`, and its message: the beginning of the body where it has none.
+
+    Gemini answers a stream that is not one of events with an array around the error.
+    """
+    raw = raw.strip()
+    whole = object_of(next(iter(array_of(raw) or ()), raw)) or {}
+    error = object_of(whole.get("error", b"")) or {}
+    return error, string_of(error.get("message")) or raw[:300].decode("utf-8", "replace")
+
 
 TOO_LONG = re.compile(
     "|".join(
