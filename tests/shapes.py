@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from pathlib import Path
 
 import msgspec
+import pytest
 
 FIXTURES = Path(__file__).parent / "fixtures" / "shapes"
+# The recordings themselves are not part of the repository.
+SOURCE = Path(os.environ.get("HOLDFAST_TEST_RECORDINGS") or Path(__file__).parents[2] / "shared" / "shapes")
+needs_recordings = pytest.mark.skipif(
+    not SOURCE.is_dir(), reason="the recordings the fixtures were made from are not on this machine"
+)
 
 
 class Shape(msgspec.Struct, frozen=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,8 @@ from typing import Any
 import pytest
 
 from scripts import make_shapes
-from tests.shapes import FIXTURES, Shape, conversations, load
+from tests.shapes import FIXTURES, SOURCE, Shape, conversations, load, needs_recordings
 
-ROOT = Path(__file__).parent.parent
-# The recordings themselves are not part of the repository.
-SOURCE = Path(os.environ.get("HOLDFAST_TEST_RECORDINGS") or ROOT.parent / "shared" / "shapes")
-needs_recordings = pytest.mark.skipif(
-    not SOURCE.is_dir(), reason="the recordings the fixtures were made from are not on this machine"
-)
 BODIES = [shape for shape in load() if shape.body]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
+from tests.cli.chats import Chatting
 
 
 @pytest.fixture(autouse=True)
@@ -20,3 +21,16 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     facts.use(None)
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are shown in UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+
+
+@pytest.fixture
+def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Chatting:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return Chatting(tmp_path, monkeypatch, capsys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -12,12 +13,16 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any, TypeVar
 
+import pytest
 from mcp import Client, StdioServerParameters, types
 
 from holdfast.cli.mcp.server import build
 from holdfast.cli.mcp.tools import OtherServers
+from tests.cli import mcp_weather
 
 T = TypeVar("T")
+SERVER = Path(mcp_weather.__file__)
+ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="looks at processes")
 COMMAND = [sys.executable, "-m", "holdfast", "mcp"]
 
 
@@ -97,3 +102,31 @@ def said(started: Popen[bytes], lines: bytes, answers: int) -> list[dict[str, An
     started.stdin.write(lines)
     started.stdin.flush()
     return [json.loads(started.stdout.readline()) for _ in range(answers)]
+
+
+def weather(workspace: Path, *more: str) -> Path:
+    """Name the server in the user's own configuration; where it leaves its process ids."""
+    home, pids = workspace / "home" / ".holdfast", workspace / "pids"
+    home.mkdir(parents=True, exist_ok=True)
+    lines = ["[mcp.servers.weather]", f"command = {json.dumps(sys.executable)}"]
+    lines += [f"args = {json.dumps([str(SERVER), str(pids)])}", *more]
+    (home / "holdfast.toml").write_text("\n".join(lines))
+    return pids
+
+
+def functions(answer: str) -> dict[str, dict[str, Any]]:
+    """The tools that an answer of discover_tools holds."""
+    (block,) = re.findall(r"<functions>\n(.*)\n</functions>", answer, re.DOTALL)
+    found = [json.loads(each) for each in re.findall(r"<function>(.*)</function>", block)]
+    return {each["name"]: each for each in found}
+
+
+def is_gone(pids: Path) -> bool:
+    """Whether every program that was started has ended."""
+    for pid in map(int, pids.read_text().split()):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            continue
+        return False
+    return True

@@ -13,10 +13,9 @@ import pytest
 from holdfast.cli.bill import BY, command
 from holdfast.records import Usage
 from holdfast.store import open_store
+from tests.cli.commands import invoke, piped, shown, use
 from tests.report.worked import CHAT, CODING, GPT, SONNET, UNPRICED, Worked, work
 from tests.store.samples import NOON, call, usage
-
-from .looking import invoke, piped, shown, use
 
 
 @pytest.fixture(scope="module")

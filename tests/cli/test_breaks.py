@@ -12,10 +12,9 @@ import pytest
 from holdfast.cli.breaks import COLUMNS, command
 from holdfast.core.cures import reset_cure
 from holdfast.store import open_store
+from tests.cli.commands import invoke, piped, shown, use
 from tests.report.worked import CHAT, CODING, UNPRICED, Worked, work
 from tests.store.samples import found
-
-from .looking import invoke, piped, shown, use
 
 
 @pytest.fixture(scope="module")

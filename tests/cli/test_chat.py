@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +22,6 @@ from tests.cli.chats import Chatting
 COST = re.compile(
     r"^anthropic:claude-haiku-5-5 · (\d) calls? · in [\d,]+ · read [\d,]+ \(\d+%\) · written [\d,]+ · ", re.M
 )
-
-
-@pytest.fixture
-def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Chatting:
-    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    return Chatting(tmp_path, monkeypatch, capsys)
 
 
 class TestOneMessage:

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chats import Chatting
-from tests.cli.test_chat import chat as chat
 from tests.tools.builtins import end_running, running
+from tests.tools.mcp.hubs import SERVERS
 
 pytestmark = [
     pytest.mark.usefixtures("interruptible"),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc"),
 ]
 
-SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "servers" / "plain.py"
+SERVER = SERVERS / "plain.py"
 
 
 @pytest.fixture

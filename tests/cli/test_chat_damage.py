@@ -16,7 +16,6 @@ from holdfast.agent.log import Log, read_content, read_log
 from holdfast.records.events.agent import TurnToolsAnswered
 from holdfast.records.events.sessions import SessionSalvaged
 from tests.cli.chats import Chatting
-from tests.cli.test_chat import chat as chat
 
 FLIPS = 24
 

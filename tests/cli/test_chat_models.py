@@ -6,7 +6,6 @@ import pytest
 
 from holdfast.facts import catalogue
 from tests.cli.chats import Chatting
-from tests.cli.test_chat import chat as chat
 
 MISSPELT = "anthropic:claude-sonet-5-5"
 MEANT = "did you mean anthropic:claude-sonnet-5-5?"

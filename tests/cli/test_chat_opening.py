@@ -13,15 +13,14 @@ from holdfast.agent.log import read_log
 from holdfast.cli import serve
 from holdfast.records.events.agent import ModelRouted
 from tests.cli.chats import Chatting
-from tests.cli.test_chat import chat as chat
-from tests.cli.test_chat_daemons import SERVER
+from tests.tools.mcp.hubs import SERVERS
 
 HAIKU = "anthropic:claude-haiku-4-5"
 
 
 def test_tools_of_a_server_are_called(chat: Chatting) -> None:
     chat.home.mkdir(parents=True)
-    started = json.dumps(["-S", str(SERVER)])
+    started = json.dumps(["-S", str(SERVERS / "plain.py")])
     (chat.home / "holdfast.toml").write_text(f'[mcp.servers.plain]\ncommand = "python3"\nargs = {started}\n', "utf-8")
     call = '{tool: mcp__plain__echo, input: {text: "over there"}}'
     chat.script.write_text(

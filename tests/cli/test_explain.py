@@ -22,36 +22,11 @@ from holdfast.cli.explain.command import PAGE, command
 from holdfast.report.explainer import results
 from holdfast.report.explainer.results import BreakFinding, ExplainReport, SessionFindings, Totals
 from holdfast.report.logs.records import Source
+from tests.cli.commands import invoke, piped, shown
+from tests.cli.shape_logs import HEAD, log, report, shape
 from tests.lab.recordings import OWN, RECORDED, needs_recordings
 
-from .looking import invoke, piped, shown
-
 SHAPES = OWN / "shapes.jsonl"
-HEAD = 6_000
-
-
-def shape(number: int, read: int, written: int, *, session: str = "s", gap: float = 10.0, **more: Any) -> str:
-    """A line of a shape trace."""
-    at = 1_790_000_000.0 + number * gap
-    used = {"input": 3, "read": read, "write_5m": written, "write_1h": 0, "output": 50}
-    line = {"session": session, "request": number, "at": at, "first_token_at": at + 1, "model": "claude-opus-4-6"}
-    return json.dumps(line | {"sidechain": False, "reset": None, "added": [], "usage": used} | more)
-
-
-def log(path: Path, breaks: int = 2, session: str = "s") -> Path:
-    """A session in which every other request reads the head only."""
-    lines, number = [shape(1, HEAD, 4_000, session=session)], 1
-    for _ in range(breaks):
-        lines.append(shape(number := number + 1, HEAD, 4_100, session=session))
-    lines.append(shape(number + 1, HEAD + 4_100, 10, session=session))
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def report(*arguments: str) -> dict[str, Any]:
-    found = json.loads(piped(command, *arguments, "--format", "json", "--quiet"))
-    assert isinstance(found, dict)
-    return found
 
 
 def test_the_json_has_the_documented_fields(tmp_path: Path) -> None:

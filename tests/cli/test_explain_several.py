@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 from holdfast.cli.explain.command import command
-
-from .looking import invoke
-from .test_explain import log, report, shape
+from tests.cli.commands import invoke
+from tests.cli.shape_logs import log, report, shape
 
 
 def test_a_copied_log_is_counted_once_and_told(tmp_path: Path) -> None:

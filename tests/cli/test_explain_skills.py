@@ -17,10 +17,9 @@ from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
+from tests.cli.commands import piped, use
 from tests.engine.driving import HEADERS, HOST, Driver
 from tests.skills.writing import write_skill
-
-from .looking import piped, use
 
 Edit = Callable[[Path], object]
 

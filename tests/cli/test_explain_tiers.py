@@ -13,9 +13,8 @@ import pytest
 from holdfast.cli.explain.command import command
 from holdfast.facts import tiers
 from holdfast.report.explainer.prices import DatedPrices
-
-from .looking import invoke, piped
-from .test_explain import log, report
+from tests.cli.commands import invoke, piped
+from tests.cli.shape_logs import log, report
 
 DATED = 1_790_000_000.0  # before the price list has tiers: their first prices count
 

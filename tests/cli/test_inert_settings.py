@@ -22,7 +22,7 @@ from holdfast.simulator import Simulator
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.server import running as simulating
 from tests.cli.chats import Chatting
-from tests.cli.test_serve import Program
+from tests.cli.serve_program import ServeProgram
 
 AUTO = (
     'cache.placement has no effect in {door}: "auto" is "single" with every provider that is served so far; set '
@@ -50,7 +50,7 @@ def test_doctor() -> None:
 
 @pytest.mark.slow
 def test_serve(tmp_path: Path) -> None:
-    with simulating(Simulator()) as upstream, Program(tmp_path, upstream) as program:
+    with simulating(Simulator()) as upstream, ServeProgram(tmp_path, upstream) as program:
         assert program.out.count(AUTO.format(door="the gateway")) == 1
 
 

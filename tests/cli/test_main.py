@@ -14,25 +14,7 @@ import pytest
 
 from holdfast import __version__, cli
 from holdfast.errors import HoldfastError
-
-
-def clean(home: Path) -> dict[str, str]:
-    """This environment with a home of its own and nothing of Holdfast's."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
-    return kept | {"HOME": str(home)}
-
-
-def holdfast(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    """The real program, in a home of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast", *arguments],
-        cwd=cwd,
-        env=clean(cwd) | environ,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+from tests.cli.commands import clean, holdfast
 
 
 @pytest.fixture

@@ -20,9 +20,8 @@ from holdfast.cli.explain import log_reader
 from holdfast.cli.mcp import explain as mcp_explain
 from holdfast.cli.mcp.explain import MOST_CHARS, Explain, explain
 from holdfast.errors import HoldfastError
-
-from .mcp_client import INITIALIZE, INITIALIZED, environment, in_order, inside, process, said, served, text
-from .test_explain import HEAD, log, report, shape
+from tests.cli.mcp_client import INITIALIZE, INITIALIZED, environment, in_order, inside, process, said, served, text
+from tests.cli.shape_logs import HEAD, log, report, shape
 
 ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="ends by signals")
 

@@ -14,8 +14,7 @@ import pytest
 from mcp import Client
 
 from holdfast.cli.mcp.explain import MOST_CHARS
-
-from .mcp_client import COMMAND, INITIALIZE, INITIALIZED, environment, in_order, inside, process, said, text
+from tests.cli.mcp_client import COMMAND, INITIALIZE, INITIALIZED, environment, in_order, inside, process, said, text
 
 HOSTILE = Path(__file__).parents[1] / "tools" / "mcp" / "servers" / "hostile.py"
 ASKED = {"id": 2, "method": "tools/call", "params": {"name": "discover_tools", "arguments": {"query": "x"}}}

@@ -13,9 +13,8 @@ import pytest
 from holdfast.cli import run as run_holdfast
 from holdfast.cli.mcp import status
 from holdfast.cli.mcp.command import command
-
-from .looking import invoke, piped, shown
-from .test_mcp_tools import ON_POSIX, SERVER, is_gone, weather
+from tests.cli.commands import invoke, piped, shown
+from tests.cli.mcp_client import ON_POSIX, SERVER, is_gone, weather
 
 
 def named(workspace: Path, **servers: Any) -> None:

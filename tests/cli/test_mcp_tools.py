@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -15,41 +14,23 @@ import pytest
 from mcp import Client, types
 
 from holdfast.cli import run as run_holdfast
+from tests.cli import mcp_weather
+from tests.cli.mcp_client import (
+    INITIALIZE,
+    INITIALIZED,
+    ON_POSIX,
+    SERVER,
+    functions,
+    in_order,
+    inside,
+    is_gone,
+    process,
+    said,
+    served,
+    text,
+    weather,
+)
 from tests.gateway.gate import eventually
-
-from . import mcp_weather
-from .mcp_client import INITIALIZE, INITIALIZED, in_order, inside, process, said, served, text
-
-SERVER = Path(mcp_weather.__file__)
-ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="looks at processes")
-
-
-def weather(workspace: Path, *more: str) -> Path:
-    """Name the server in the user's own configuration; where it leaves its process ids."""
-    home, pids = workspace / "home" / ".holdfast", workspace / "pids"
-    home.mkdir(parents=True, exist_ok=True)
-    lines = ["[mcp.servers.weather]", f"command = {json.dumps(sys.executable)}"]
-    lines += [f"args = {json.dumps([str(SERVER), str(pids)])}", *more]
-    (home / "holdfast.toml").write_text("\n".join(lines))
-    return pids
-
-
-def functions(answer: str) -> dict[str, dict[str, Any]]:
-    """The tools that an answer of discover_tools holds."""
-    (block,) = re.findall(r"<functions>\n(.*)\n</functions>", answer, re.DOTALL)
-    found = [json.loads(each) for each in re.findall(r"<function>(.*)</function>", block)]
-    return {each["name"]: each for each in found}
-
-
-def is_gone(pids: Path) -> bool:
-    """Whether every program that was started has ended."""
-    for pid in map(int, pids.read_text().split()):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            continue
-        return False
-    return True
 
 
 @pytest.mark.slow

@@ -18,37 +18,13 @@ from holdfast import cli
 from holdfast.cli.memory import JOBS, command
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
+from tests.cli.commands import clean, holdfast, invoke, piped, shown
+from tests.cli.knowledge import database, remember, run
 
-from .looking import invoke, piped, shown
-from .test_main import clean, holdfast
+pytestmark = pytest.mark.usefixtures("utc")
 
 HOSTILE = "Fine \u202enot\u202c \u2066x"
 """Printable to nobody, and yet no control character of ASCII."""
-
-
-@pytest.fixture(autouse=True)
-def zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-
-
-def database(workspace: Path) -> Path:
-    """Where the configuration of these tests keeps the store."""
-    return workspace / "home" / ".holdfast" / "holdfast.db"
-
-
-def remember(workspace: Path, title: str, content: str = "Some text.", *, tenant: str = "local", **more: Any) -> str:
-    """An entry, as somebody else has written it; its id."""
-    with open_store(database(workspace)) as store:
-        project = more.pop("project", str(workspace.resolve()))
-        return Knowledge(store, tenant, project=project).add(title, content, **more).id
-
-
-def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """The whole program in this process: its code and what it said."""
-    capsys.readouterr()
-    code = cli.run(["memory", *arguments])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 def test_alone_it_lists(workspace: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .chats import Chatting
+from tests.cli.chats import Chatting
 
 SCRIPT = """
 delay: {first_token: 0, per_token: 0}

@@ -13,11 +13,10 @@ from click.testing import CliRunner
 from holdfast.cli.memory import command, texts
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
+from tests.cli.commands import holdfast, piped
+from tests.cli.knowledge import entries, entry, refused, remember
 
-from .looking import piped
-from .test_main import holdfast
-from .test_memory import remember, zone  # noqa: F401  (a fixture)
-from .test_memory_writing import entries, entry, refused
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 def test_what_is_exported_is_imported_elsewhere(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.memory import command
-
-from .looking import piped
-from .test_memory import remember
+from tests.cli.commands import piped
+from tests.cli.knowledge import remember
 
 
 def listed(*arguments: str) -> list[str]:

@@ -18,9 +18,10 @@ from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator import Simulator
 from holdfast.simulator.in_process import Simulated
 from holdfast.store import open_store
+from tests.cli.commands import piped
+from tests.cli.knowledge import database, remember, run
 
-from .looking import piped
-from .test_memory import database, remember, run, zone  # noqa: F401  (a fixture)
+pytestmark = pytest.mark.usefixtures("utc")
 
 MODEL = "anthropic:claude-haiku-4-5"
 

@@ -18,32 +18,11 @@ from click.testing import CliRunner
 from holdfast.cli.memory import command, edit, texts
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
-from holdfast.store.rows import KnowledgeEntry
+from tests.cli.commands import clean, holdfast, invoke, piped, shown
+from tests.cli.knowledge import database, entries, entry, refused, remember, run
+from tests.cli.terminals import Program
 
-from .looking import invoke, piped, shown
-from .terminals import Program
-from .test_main import clean, holdfast
-from .test_memory import database, remember, run, zone  # noqa: F401  (a fixture)
-
-
-def entry(workspace: Path, id: str) -> KnowledgeEntry:
-    with open_store(database(workspace)) as store:
-        return Knowledge(store, "local").get(id)
-
-
-def entries(workspace: Path) -> list[KnowledgeEntry]:
-    with open_store(database(workspace)) as store:
-        return Knowledge(store, "local").entries(projects="all", forgotten=True)
-
-
-def refused(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What it says, in one sentence, while it changes nothing."""
-    code, out, err = run(*arguments, capsys=capsys)
-    assert (code, out) == (1, ""), (code, out, err)
-    assert err.startswith("holdfast: ")
-    assert "Traceback" not in err
-    assert all(character.isprintable() or character == "\n" for character in err)
-    return err
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 class TestAdd:

@@ -24,10 +24,12 @@ from holdfast.config.writer import NoPlaceError, with_value
 from holdfast.errors import HoldfastError
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running
+from tests.cli.commands import piped, use
+from tests.cli.serve_program import ServeProgram
 from tests.clients.comparing import gateway, in_front_of
 from tests.clients.programs import PATIENCE
 from tests.gateway.gate import eventually
-from tests.gateway.test_repair_savings import (
+from tests.gateway.repair_sessions import (
     KEY,
     LOGIN,
     ask,
@@ -39,9 +41,6 @@ from tests.gateway.test_repair_savings import (
     opened,
     settled,
 )
-
-from .looking import piped, use
-from .test_serve import Program
 
 SAID = re.compile(
     r"^(?:holdfast: )?Repairs would have saved (\$[\d.]+) of \$[\d.]+ so far \((\d+)%\): holdfast repair values$", re.M
@@ -368,13 +367,13 @@ class TestRun:
 
 
 class TestServe:
-    def _ask(self, program: Program, turns: int, what: str = "loader") -> None:
+    def _ask(self, program: ServeProgram, turns: int, what: str = "loader") -> None:
         environment = os.environ | {"ANTHROPIC_BASE_URL": program.address}
         client = CLIENT.replace("range(6)", f"range({turns})").replace("loader", what)
         subprocess.run([sys.executable, "-c", client], env=environment, check=True, timeout=PATIENCE)
 
     def test_it_says_so_once_and_at_its_end(self, tmp_path: Path) -> None:
-        with running(Simulator()) as upstream, Program(tmp_path, upstream) as program:
+        with running(Simulator()) as upstream, ServeProgram(tmp_path, upstream) as program:
             self._ask(program, 3)
             assert not SAID.search(program.out)
             self._ask(program, 6)
@@ -386,7 +385,7 @@ class TestServe:
         assert float(last[0][1:]) > float(first[0][1:])
 
     def test_it_does_not_say_the_same_again(self, tmp_path: Path) -> None:
-        with running(Simulator()) as upstream, Program(tmp_path, upstream) as program:
+        with running(Simulator()) as upstream, ServeProgram(tmp_path, upstream) as program:
             self._ask(program, 5)
             eventually(lambda: SAID.search(program.out), 10)
             time.sleep(1.5)  # whatever was still to be said while it runs
@@ -396,7 +395,7 @@ class TestServe:
 
     def test_repair_acts_for_this_process(self, tmp_path: Path) -> None:
         simulator = Simulator()
-        with running(simulator) as upstream, Program(tmp_path, upstream, "--repair") as program:
+        with running(simulator) as upstream, ServeProgram(tmp_path, upstream, "--repair") as program:
             self._ask(program, 6)
             assert program.end(signal.SIGTERM)[0] == 0
         assert "Repairs would" not in program.out

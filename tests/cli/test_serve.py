@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -19,51 +16,16 @@ from holdfast.config import load
 from holdfast.serving import listen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
-from tests.gateway.gate import eventually
+from tests.cli.serve_program import ServeProgram
 from tests.simulator.served import ANTHROPIC, Client, marked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends by signals")
 
 
-class Program:
-    """The command as a program. What it prints goes into files."""
-
-    def __init__(self, directory: Path, upstream: str, *arguments: str) -> None:
-        self.home = directory / "home"
-        self.printed = directory / "printed"
-        environ = os.environ | {"HOLDFAST_HOME": str(self.home), "HOLDFAST_UPSTREAM_ANTHROPIC": upstream}
-        command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", *arguments]
-        with self.printed.open("wb") as out, self.printed.with_suffix(".err").open("wb") as err:
-            self.process = subprocess.Popen(command, stdout=out, stderr=err, env=environ)
-
-    def __enter__(self) -> Program:
-        eventually(lambda: re.match(r"listening on http://127\.0\.0\.1:\d+\n", self.out), 30)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-    @property
-    def out(self) -> str:
-        return self.printed.read_text()
-
-    @property
-    def address(self) -> str:
-        return self.out.splitlines()[0].removeprefix("listening on ")
-
-    def end(self, number: signal.Signals) -> tuple[int, str]:
-        """End it by a signal; its exit code and what it complained of."""
-        self.process.send_signal(number)
-        code = self.process.wait(30)
-        return code, self.printed.with_suffix(".err").read_text()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_and_ends_in_order(tmp_path: Path, number: signal.Signals) -> None:
-    with simulating(Simulator()) as upstream, Program(tmp_path, upstream, "--verbose") as program:
+    with simulating(Simulator()) as upstream, ServeProgram(tmp_path, upstream, "--verbose") as program:
         address = program.address
         client = Client(address)
         assert client.get("/healthz")["status"] == "ok"
@@ -101,7 +63,7 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, number: signal.Signals) -> 
 @pytest.mark.slow
 def test_two_signals_end_it_at_once(tmp_path: Path) -> None:
     simulator = Simulator()
-    with simulating(simulator) as upstream, Program(tmp_path, upstream) as program:
+    with simulating(simulator) as upstream, ServeProgram(tmp_path, upstream) as program:
         Client(upstream).fault("stall", options={"seconds": 600, "at": "mid"})
         with Client(program.address).connect(marked(stream=True)) as connection:
             assert connection.recv(100).startswith(b"HTTP/1.1 200")
@@ -177,7 +139,7 @@ def test_without_a_store_nobody_is_said_to_be_given_memory(tmp_path: Path, monke
     monkeypatch.setenv("HOLDFAST_MEMORY_INJECT", "true")
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "holdfast.db").write_bytes(b"no database at all " * 500)
-    with Program(tmp_path, "http://127.0.0.1:9") as program:
+    with ServeProgram(tmp_path, "http://127.0.0.1:9") as program:
         assert "Memory: given to no client, for nothing is stored.\n" in program.out
 
 

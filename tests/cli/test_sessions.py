@@ -12,10 +12,9 @@ from holdfast import cli
 from holdfast.cli.sessions import COLUMNS, command
 from holdfast.cli.store_options import Moment
 from holdfast.store import open_store
+from tests.cli.commands import invoke, piped, shown, use
 from tests.report.worked import CHAT, CODING, NEW, Worked, work
 from tests.store.samples import call
-
-from .looking import invoke, piped, shown, use
 
 DAY = 86_400_000_000
 

@@ -12,10 +12,9 @@ from holdfast.cli.show import command
 from holdfast.records.events import Envelope, Ulids
 from holdfast.records.events.calls import CachePlanned
 from holdfast.store import open_store
+from tests.cli.commands import invoke, piped, shown, use
 from tests.report.worked import CHAT, CODING, NEW, SONNET, Worked, work
 from tests.store.samples import NOON, call, usage
-
-from .looking import invoke, piped, shown, use
 
 
 @pytest.fixture(scope="module")

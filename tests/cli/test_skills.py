@@ -15,10 +15,8 @@ from holdfast import cli
 from holdfast.cli.skills import JOBS, access, command
 from holdfast.facts.tokens import heuristic_tokens
 from holdfast.skills.index import render_index
+from tests.cli.commands import clean, holdfast, invoke, piped, shown
 from tests.skills.writing import skill_text, write_file, write_skill
-
-from .looking import invoke, piped, shown
-from .test_main import clean, holdfast
 
 HOSTILE = "Fine\x1b[31m and\x07 \u202enot\u202c"
 

@@ -13,10 +13,8 @@ import pytest
 from holdfast import cli
 from holdfast.cli.skills import access, command
 from holdfast.skills.skill_file import validate_dir
+from tests.cli.commands import clean, piped, shown
 from tests.skills.writing import write_skill
-
-from .looking import piped, shown
-from .test_main import clean
 
 STILL = "`description` is still that of the template; say what it does and when to use it"
 

@@ -12,9 +12,8 @@ from click.testing import CliRunner
 from holdfast import cli
 from holdfast.cli.skills import access, command
 from holdfast.cli.skills.show import MOST_FILES
+from tests.cli.commands import invoke, piped, shown
 from tests.skills.writing import write_file, write_skill
-
-from .looking import invoke, piped, shown
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from holdfast import cli
 from holdfast.cli.skills import command
 from holdfast.cli.skills.usage import COLUMNS, STORED
 from holdfast.store import open_store
+from tests.cli.commands import invoke, piped, shown, use
 from tests.report.skilled import HOUR, NOON, Session, worked
 from tests.store.samples import call
-
-from .looking import invoke, piped, shown, use
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,8 @@ import pytest
 from holdfast import cli
 from holdfast.cli.skills import access, command
 from holdfast.skills.skill_file import validate_dir
+from tests.cli.commands import piped, shown
 from tests.skills.writing import skill_text, write_file, write_skill
-
-from .looking import piped, shown
 
 WRONG = """---
 name: Code--Review

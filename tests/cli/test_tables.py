@@ -17,9 +17,8 @@ import pytest
 from holdfast.cli import tables
 from holdfast.cli.store_options import print_json
 from holdfast.cli.tables import Column, cost, cut, dollars, printable, short_ids, table, wrapped
+from tests.cli.commands import clean
 from tests.skills.writing import write_skill
-
-from .test_main import clean
 
 
 class Said(msgspec.Struct):

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
-from tests.cli.test_explain import log
+from tests.cli.shape_logs import log
 
 from .programs import KEY, Place, Watched, program
 

@@ -18,8 +18,8 @@ from holdfast.simulator import Simulator
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.server import running
 from holdfast.store import open_store
-from tests.cli.test_main import holdfast
-from tests.cli.test_serve import Program
+from tests.cli.commands import holdfast
+from tests.cli.serve_program import ServeProgram
 from tests.gateway.gate import gated
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes of files")
@@ -54,7 +54,7 @@ def closed(home: Path) -> None:
 def test_serve_closes_it_and_says_so_once(tmp_path: Path, before: int) -> None:
     home = opened(tmp_path / "home", before)
     for expected in (1, 0):
-        with running(Simulator()) as upstream, Program(tmp_path, upstream) as program:
+        with running(Simulator()) as upstream, ServeProgram(tmp_path, upstream) as program:
             closed(home)
             said = program.printed.with_suffix(".err").read_text()
         assert said.count(f"was open to other users (mode {before:03o}); it is closed now (700)") == expected

@@ -13,8 +13,7 @@ import pytest
 from holdfast.cli import sessions, show
 from holdfast.simulator import Simulator
 from holdfast.simulator.server import running
-from tests.cli.looking import piped, use
-from tests.cli.test_main import holdfast
+from tests.cli.commands import holdfast, piped, use
 from tests.shapes import Shape, load
 
 from .gate import Gated, gated

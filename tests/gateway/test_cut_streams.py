@@ -21,7 +21,7 @@ from holdfast.cli.bill import sentences
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script, ScriptRule, ScriptStep
 from holdfast.simulator.server import running as simulating
-from tests.cli.looking import piped, use
+from tests.cli.commands import piped, use
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client
 
 from .fuzzing_process import Served

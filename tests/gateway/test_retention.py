@@ -19,7 +19,7 @@ from holdfast.store import KnowledgeEntry, Pin, SqliteStore, open_store
 from holdfast.store.blobs import BlobFiles
 from holdfast.store.sqlite.backup import blobs_of
 from holdfast.store.sqlite.integrity import check
-from tests.cli.test_serve import Program
+from tests.cli.serve_program import ServeProgram
 from tests.gateway import test_chores
 from tests.gateway.chore_gates import START, Driven, driven
 from tests.store.samples import call, event, found, lane, session
@@ -225,7 +225,7 @@ def test_the_room_is_given_back(tmp_path: Path, legacy: bool) -> None:
 
 @pytest.mark.slow
 def test_it_is_said_at_the_start_and_counts_from_then_on(tmp_path: Path) -> None:
-    with Program(tmp_path, "http://127.0.0.1:1") as program:
+    with ServeProgram(tmp_path, "http://127.0.0.1:1") as program:
         eventually(lambda: "Kept: from " in program.out)
         assert "older than 90 days will be removed" in " ".join(program.out.split())
         with open_store(program.home / "holdfast.db") as store:

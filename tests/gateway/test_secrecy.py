@@ -28,8 +28,8 @@ from holdfast.serving import listen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
 from holdfast.upstream.path_masks import MASK, shown_address, shown_path
-from tests.cli.test_main import holdfast
-from tests.cli.test_serve import Program
+from tests.cli.commands import holdfast
+from tests.cli.serve_program import ServeProgram
 from tests.simulator.served import LONG, Client, Response
 
 from .gate import Gated, Provider, configured, eventually, hear, spoken
@@ -259,7 +259,7 @@ def clean_of_keys(text: str) -> None:
 def test_serve_verbose_prints_no_key(tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONASYNCIODEBUG", "1")
     monkeypatch.setenv("PYTHONDEVMODE", "1")
-    with Program(tmp_path, secret_base(provider), "--verbose") as program:
+    with ServeProgram(tmp_path, secret_base(provider), "--verbose") as program:
         address = re.match(r"listening on (\S+)\n", program.out)
         assert address is not None
         key = {"x-api-key": PLANTED["header"]}

@@ -18,7 +18,7 @@ from holdfast.engine import EngineCore
 from holdfast.engine.passage import Passages
 from holdfast.simulator.server import running as simulating
 from holdfast.store import open_existing
-from tests.cli.test_serve import Program
+from tests.cli.serve_program import ServeProgram
 from tests.simulator.served import ANTHROPIC, LONG, Client, Response
 
 from .chore_gates import driven
@@ -47,7 +47,7 @@ def ask(client: Client, turns: int) -> Response:
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such signal")
 def test_a_signal_in_the_middle_of_a_session(tmp_path: Path) -> None:
     simulator = RecordingSimulator()
-    with simulating(simulator) as upstream, Program(tmp_path, upstream, "--verbose") as program:
+    with simulating(simulator) as upstream, ServeProgram(tmp_path, upstream, "--verbose") as program:
         client = Client(program.address)
         assert "x-holdfast-plan" in ask(client, 1).headers
         assert b"cache_control" in simulator.bodies[-1]

@@ -17,7 +17,7 @@ from holdfast.facts import price
 from holdfast.simulator import HttpRequest, VirtualClock
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
-from tests.cli.looking import piped, use
+from tests.cli.commands import piped, use
 from tests.engine.driving import HEADERS
 from tests.engine.passage.passing import START, Door
 from tests.simulator.served import ANTHROPIC, Client

@@ -19,7 +19,7 @@ from holdfast.agent.contract import Turn
 from holdfast.simulator import Simulator
 from holdfast.simulator.server import running
 from holdfast.upstream.certificates import trust
-from tests.cli.test_main import holdfast
+from tests.cli.commands import holdfast
 from tests.gateway.gate import gated
 from tests.tls import VARIABLES, Authority, authority, secured
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from holdfast.lab.page import replay_page
 from holdfast.report.pages import explain_page
 from tests.browser import Browser, Visit, launched
+from tests.report.pages.hostile_texts import HOSTILE, filled
 from tests.report.pages.reports import MODELS, explained, replayed, session_found, usual
-from tests.report.pages.test_hostile import HOSTILE, filled
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.caches.prompts import Mark, Prompt
 from tests import shapes
 from tests.lab.replay.peers.comparing import compared, ordered, prompts
-from tests.test_shapes import SOURCE, needs_recordings
+from tests.shapes import SOURCE, needs_recordings
 
 CLIENTS = {
     "claude-code": ("claude-code-2.1.325", "claude-code-tui", "claude-agent-sdk"),

@@ -1,7 +1,9 @@
-"""Running the commands that look at a store: in a pipe and in terminals of any width."""
+"""Running commands: in this process, in a pipe, in terminals of any width, and as the real program."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -39,3 +41,22 @@ def shown(
     capsys.readouterr()
     command.main(list(arguments), standalone_mode=False)
     return capsys.readouterr().out.splitlines()
+
+
+def clean(home: Path) -> dict[str, str]:
+    """This environment with a home of its own and nothing of Holdfast's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    return kept | {"HOME": str(home)}
+
+
+def holdfast(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The real program, in a home of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast", *arguments],
+        cwd=cwd,
+        env=clean(cwd) | environ,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
