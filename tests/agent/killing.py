@@ -27,8 +27,8 @@ from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Context, KnowledgeNews
 from holdfast.agent.window.state import standing
 from holdfast.config.sections.agent import Mask
-from holdfast.memory.hashes import entry_hash
 from holdfast.memory.knowledge import Knowledge
+from holdfast.memory.texts import entry_hash
 from holdfast.records import usage
 from holdfast.records.events.agent import TaskUpdated
 from holdfast.records.events.sessions import ProcessStarted

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config.sections.agent import Memory
-from holdfast.memory.budgets import STEP, budgets, stepped, usable_window
+from holdfast.memory.selection import STEP, budgets, stepped, usable_window
 
 LIMITS = st.integers(0, 3_000_000)
 SHARES = st.floats(0, 1, allow_nan=False)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.memory.changes import SAMPLED_MOST, differs, sampled_difference
 from holdfast.memory.entries import Known
+from holdfast.memory.selection import SAMPLED_MOST, differs, sampled_difference
 
 WORDS = (
     "The parser reads a file in one pass and keeps every token with its place. Builds take four minutes on the shared "

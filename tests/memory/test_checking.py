@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from holdfast.errors import HoldfastError
 from holdfast.memory.checks import CONTENT_MOST, TITLE_MOST, category_name, checked, project_name
 from holdfast.memory.entries import KnowledgeEntry
-from holdfast.memory.hashes import entry_hash
-from holdfast.memory.texts import whole
+from holdfast.memory.texts import entry_hash, whole
 
 
 def check(**parts: Any) -> KnowledgeEntry:

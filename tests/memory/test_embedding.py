@@ -157,7 +157,7 @@ def test_without_a_model_nothing_heavy_is_loaded_and_with_one_no_thread_setting_
 import os, sys
 from holdfast.config.sections.agent import Memory
 from holdfast.memory.embedders import embedder
-import holdfast.memory.vectors, holdfast.memory.rank_fusion
+import holdfast.memory.vectors, holdfast.memory.knowledge
 before = dict(os.environ)
 assert isinstance(embedder(Memory()), str)
 assert not {{"numpy", "tokenizers"}} & set(sys.modules)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.memory.rank_fusion import fused
+from holdfast.memory.knowledge import fused
 
 scores = st.floats(min_value=0.001, max_value=30, allow_nan=False)
 ranked = st.dictionaries(st.sampled_from("abcdefghij"), scores, max_size=8).map(

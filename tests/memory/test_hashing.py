@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.memory.hashes import entry_hash, normalised
+from holdfast.memory.texts import entry_hash, normalised
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.config.sections.agent import Memory
 from holdfast.memory import MemoryFiles
-from holdfast.memory.private_folder import alone, load_at, put
+from holdfast.memory.files import load_at, locked, put
 
 ROOMY = Memory(user_soft=1 << 20, user_hard=1 << 20, notes_soft=1 << 20, notes_hard=1 << 20)
 
@@ -50,11 +50,11 @@ def start(program: str, *arguments: object) -> subprocess.Popen[bytes]:
 
 
 def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
-    first = alone(tmp_path, ".holdfast")
-    second = alone(tmp_path, ".holdfast", patience=0)
+    first = locked(tmp_path, ".holdfast")
+    second = locked(tmp_path, ".holdfast", timeout=0)
     with first, pytest.raises(OSError, match="for too long"), second:
         pytest.fail("two at once")
-    with alone(tmp_path, ".holdfast", patience=0) as at:
+    with locked(tmp_path, ".holdfast", timeout=0) as at:
         put(at, "x", b"1")
         assert load_at(at, "x", 10) == (b"1", 1)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.memory.projects import project_of
+from holdfast.memory.ids import project_of
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.memory.budgets import stepped, usable_window
 from holdfast.memory.entries import Audience
+from holdfast.memory.selection import stepped, usable_window
 
 from .surfacing_bench import Bench, bench, ids, size, told
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.memory.knowledge import Knowledge
-from holdfast.memory.rank_fusion import fused
+from holdfast.memory.knowledge import Knowledge, fused
 from holdfast.memory.vectors import BATCH, Vectors
 from holdfast.store import Store, open_store
 from holdfast.store.rows import KnowledgeFilter, KnowledgeVector

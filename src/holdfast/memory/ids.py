@@ -1,5 +1,5 @@
-"""Names: the ids of entries, short enough to be written down and read aloud without a mistake (Crockford's base32), and
-tenants by the beginning of theirs."""
+"""Names: ids of entries, short enough to be written down and read aloud without a mistake (Crockford's base32), tenants
+by a prefix, and the project of a directory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH = 7
@@ -25,31 +26,59 @@ def new_id() -> str:
     return "k" + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
 
 
-def tidy(given: str) -> str:
-    """An id as it is stored, of one as somebody may write it: in capitals, with a letter for the digit it looks like.
-    What can be no id stays as it is."""
-    made = given.strip().lower().translate(_MISREAD)
-    return made if _FORM.fullmatch(made) else given
+def tidy(text: str) -> str:
+    """The stored form of an id that may be written in capitals, or with a letter for a digit that looks like it. A text
+    that can be no id is returned unchanged."""
+    id_ = _normal(text)
+    return id_ if _FORM.fullmatch(id_) else text
 
 
 def is_id(text: str) -> bool:
     return _FORM.fullmatch(text) is not None
 
 
-def begun(given: str, ids: Sequence[str]) -> list[str]:
-    """Those that begin like this, however it is written; none where that is too short to stand for one."""
-    made = given.strip().lower().translate(_MISREAD)
-    return [each for each in ids if each.startswith(made)] if len(made) >= LEAST else []
+def begun(text: str, ids: Sequence[str]) -> list[str]:
+    """The ids with this prefix, in any spelling; none where it is too short to stand for an id."""
+    prefix = _normal(text)
+    return [id_ for id_ in ids if id_.startswith(prefix)] if len(prefix) >= LEAST else []
 
 
-def near(given: str, ids: Sequence[str]) -> str | None:
-    """The id that was probably meant: the only one that begins like this, or the one most like it."""
-    made, fitting = given.strip().lower().translate(_MISREAD), begun(given, ids)
-    if len(fitting) == 1:
-        return fitting[0]
-    return next(iter(get_close_matches(made, sorted(ids), 1, _NEAR)), None) if len(made) <= 2 * _LENGTH else None
+def near(text: str, ids: Sequence[str]) -> str | None:
+    """The id that was probably meant: the only one with this prefix, or the most similar one."""
+    id_, matches = _normal(text), begun(text, ids)
+    if len(matches) == 1:
+        return matches[0]
+    return next(iter(get_close_matches(id_, sorted(ids), 1, _NEAR)), None) if len(id_) <= 2 * _LENGTH else None
+
+
+def _normal(text: str) -> str:
+    return text.strip().lower().translate(_MISREAD)
 
 
 def is_named(tenant: str, names: Collection[str]) -> bool:
-    """Whether a tenant is among these, by its whole name or as much of it as lists show."""
+    """Whether a tenant is among these, by its whole name or the part of it that lists show."""
     return tenant in names or tenant[:_LISTED] in names
+
+
+def project_of(directory: Path) -> Path:
+    """The git repository that contains the directory, or the directory itself: a repository shares one knowledge. A
+    home directory that is a repository is no project."""
+    here = directory.resolve()
+    try:
+        home = Path.home().resolve()
+    except RuntimeError:  # no home directory is known
+        home = None
+    for place in (here, *here.parents):
+        if place == home:
+            break
+        if _is_repository(place):
+            return place
+    return here
+
+
+def _is_repository(place: Path) -> bool:
+    """A worktree and a submodule have a file there."""
+    try:
+        return (place / ".git").exists()
+    except OSError:  # it may not be looked into
+        return False

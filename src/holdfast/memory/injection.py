@@ -28,9 +28,8 @@ from holdfast.store import Store, VersionConflictError
 from holdfast.wire import DIALECTS, Body, Injected, Reading, continued, injected, is_too_long
 
 from .ids import is_named
-from .injection_lanes import Lanes, Recent
 from .injection_policy import Asked, Decision, again, begin, standing_in, texts_of
-from .injection_state import Given, Standing, decode, encode
+from .injection_state import Given, RecentLane, RecentLanes, Standing, decode, encode
 from .knowledge import Knowledge
 from .surface import Surfacing
 
@@ -57,7 +56,7 @@ class Injecting:
     ) -> None:
         self._engine, self._store, self._settings, self._clock = engine, store, settings, clock
         self._agents = None if agents is None else ("", *agents)
-        self._lanes = Lanes()
+        self._lanes = RecentLanes()
         self._had: dict[str, bool] = {}  # tenants, and whether they were ever given anything
         self._turns = tuple(threading.Lock() for _ in range(TURNS))
 
@@ -92,7 +91,7 @@ class Injecting:
         self,
         reminder: Reminder,
         settings: Settings,
-        known: Recent,
+        known: RecentLane,
         version: int,
         given: Given | None,
         last: Sent | None,
@@ -123,7 +122,7 @@ class Injecting:
             known.changed = last.call
         return self._made(asked, known, decision, last)
 
-    def _asked(self, reminder: Reminder, settings: Settings, known: Recent, last: Sent | None) -> Asked:
+    def _asked(self, reminder: Reminder, settings: Settings, known: RecentLane, last: Sent | None) -> Asked:
         model = facts_of(reminder.body)
 
         def knowledge(project: str | None) -> Knowledge:
@@ -174,7 +173,7 @@ class Injecting:
         row = self._store.injection(lane.tenant, lane.parent)
         return None if row is None else decode(row.data)
 
-    def _made(self, asked: Asked, known: Recent, decision: Decision, last: Sent | None) -> Remembered:
+    def _made(self, asked: Asked, known: RecentLane, decision: Decision, last: Sent | None) -> Remembered:
         """The request with all that its lane was given."""
         given = decision.given
         if given.is_empty:
@@ -215,7 +214,7 @@ class Injecting:
     def _departs(self, reminder: Reminder) -> str | None:
         """Whether something that the lane was given stood in its last request, of those that the provider took."""
         lane, last = reminder.lane, self._engine.ledger(reminder.lane, now=reminder.now).last
-        known = self._lanes.find(lane) or Recent()
+        known = self._lanes.peek(lane) or RecentLane()
         try:
             given = None if last is None else self._load(lane, known)[1]
             if last is None or given is None:
@@ -259,7 +258,7 @@ class Injecting:
             self._had.clear()
         self._had[tenant] = had
 
-    def _load(self, lane: Lane, known: Recent) -> tuple[int, Given | None]:
+    def _load(self, lane: Lane, known: RecentLane) -> tuple[int, Given | None]:
         """What the lane was given, and its version. While the store cannot say, what was sent last counts."""
         try:
             row = self._store.injection(lane.tenant, lane.id)
@@ -313,12 +312,12 @@ def _differs(last: Sent, prompt: Prompt) -> bool:
     return _same(last, prompt) < min(len(last), len(prompt.blocks))
 
 
-def _has_changed(last: Sent | None, prompt: Prompt, known: Recent) -> bool:
+def _has_changed(last: Sent | None, prompt: Prompt, known: RecentLane) -> bool:
     """Whether a request departs from the one before, and the context block is another one since that."""
     return last is not None and last.call == known.changed and _differs(last, prompt)
 
 
-def _reset(last: Sent | None, theirs: Prompt, prompt: Prompt, made: Injected, known: Recent) -> str | None:
+def _reset(last: Sent | None, theirs: Prompt, prompt: Prompt, made: Injected, known: RecentLane) -> str | None:
     """Why a request departs from the one before, if memory is the reason: the context block has changed, or the one
     before went without what its lane was given."""
     if last is None or not _differs(last, prompt):

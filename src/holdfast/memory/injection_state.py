@@ -1,13 +1,14 @@
-"""What a lane of the gateway was given of memory: the exact texts, and where they stand. Pure values.
+"""What a lane of the gateway was given of memory: the exact texts, and where they stand.
 
-A text is told in front of a block of the client's, which is known by its digest and by how many of the same came before
-it. What stands in a request is told again in the same place, byte for byte; what does not is not. A request may go on
-from what stands at the provider (`previous_response_id`): then all that was told before stands there.
+A text is told in front of a block of the client's, which is identified by its digest and by how many equal blocks
+precede it. A text whose block is in the request is told again in the same place, byte for byte; any other is not. A
+request may continue what is at the provider (`previous_response_id`): then all that was told before stands there.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Literal
@@ -17,6 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches import Block
+from holdfast.engine import Lane
+from holdfast.lru import LRU
 
 from .entries import Context, Delta, Known, Stable
 
@@ -26,6 +29,8 @@ MOST = 64
 request no more; where all of them stand there, none comes."""
 
 logger = logging.getLogger(__name__)
+MOST_LANES = 2_000
+"""Lanes a process remembers."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -56,6 +61,44 @@ class Given(Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         return not (self.stable.text or self.context.text or self.told)
+
+
+class RecentLane(Struct):
+    """What a process remembers of a lane beside what is stored. It saves work, and may be lost."""
+
+    messages: bytes | None = None
+    """The digests of the message blocks that its client sent last."""
+    after: str = ""
+    """The response or conversation at the provider that its last request continued."""
+    given: Given | None = None
+    """The memory that went with its last request."""
+    late: Given | None = None
+    """The same where the store did not keep up and may hold what was never sent."""
+    changed: str | None = None
+    """The call with which its context block became another one, until the provider accepts a later call."""
+    refresh: bool = False
+    """Its last request did not fit. Lost with the process, and set again by the next request that does not fit."""
+
+
+class RecentLanes:
+    """The lanes that were used most recently. Safe for threads."""
+
+    def __init__(self, most: int = MOST_LANES) -> None:
+        self._lanes: LRU[tuple[str, str], RecentLane] = LRU(most)
+        self._lock = threading.Lock()
+
+    def of(self, lane: Lane) -> RecentLane:
+        key = (lane.tenant, lane.id)
+        with self._lock:
+            recent = self._lanes.get(key)
+            if recent is None:
+                recent = self._lanes[key] = RecentLane()
+            return recent
+
+    def peek(self, lane: Lane) -> RecentLane | None:
+        """The lane if it is remembered, without counting as use."""
+        with self._lock:
+            return self._lanes.peek((lane.tenant, lane.id))
 
 
 class Standing(Struct, frozen=True):

@@ -21,8 +21,6 @@ from holdfast.facts import estimate
 from holdfast.notices import warn_once
 from holdfast.store import KnowledgeFilter, Pin
 
-from .budgets import budgets
-from .changes import differs
 from .entries import PREFERENCE, Audience, Context, Delta, KnowledgeEntry, Known, Stable
 from .knowledge import Knowledge
 from .prompt_texts import (
@@ -39,7 +37,7 @@ from .prompt_texts import (
     notes,
     stable_text,
 )
-from .selection import fitting, preferences, shown_order, tokens, with_net
+from .selection import budgets, differs, fitting, preferences, shown_order, tokens, with_net
 
 PINNED_US = 3_600_000_000
 """How long a stable block holds: as long as the cache entry it is written for, one hour."""

@@ -1,11 +1,13 @@
-"""Text that is kept and shown to a model again and again: valid, visible, with one kind of line break.
+"""Stored text that is shown to a model repeatedly: valid, visible, with one kind of line break; and its hash.
 
-Pure functions; a text that went through them once comes out of them unchanged.
+Pure functions, and idempotent.
 """
 
 from __future__ import annotations
 
 import re
+from hashlib import sha256
+from unicodedata import normalize
 
 from holdfast.tools import mend
 
@@ -13,15 +15,17 @@ _BREAKS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 # Beside control characters: marks that turn the direction of text, and the "tags" that a reader cannot see and a model
 # can. Joiners stay, scripts and emoji need them.
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+_LENGTH = 16
+_ENDS = ".,;:!? "
 
 
 def plain(text: str) -> str:
-    """The text with line feeds only, and without characters that nobody sees."""
+    """The text with line feeds only, and without invisible characters."""
     return _UNSEEN.sub("", _BREAKS.sub("\n", mend(text)))
 
 
 def whole(text: str) -> str:
-    """A file's text as it is kept: plain, without space at the ends of lines and empty lines around it."""
+    """A file's text as it is stored: plain, without space at the ends of lines and empty lines around it."""
     return "\n".join(line.rstrip() for line in plain(text).split("\n")).strip("\n")
 
 
@@ -37,3 +41,16 @@ def beginning(text: str, most: int) -> str:
     head = data[: most + 1].decode("utf-8", "ignore")
     lines = head.rpartition("\n")[0]
     return lines.rstrip("\n") if lines.strip() else data[:most].decode("utf-8", "ignore")
+
+
+def normalised(text: str) -> str:
+    """A text without forms of letters, capitals, extra white space, and punctuation at the ends of lines, none of which
+    changes what it says. Idempotent."""
+    lines = normalize("NFKC", normalize("NFKC", text).casefold()).splitlines()
+    return " ".join(line for each in lines if (line := " ".join(each.split()).rstrip(_ENDS)))
+
+
+def entry_hash(title: str, content: str) -> str:
+    """A hash that changes when the entry says something else, and not when only its spelling is tidied. Neither
+    normalised text holds a line break, so one separates them."""
+    return sha256(f"{normalised(title)}\n{normalised(content)}".encode("utf-8", "surrogatepass")).hexdigest()[:_LENGTH]
