@@ -26,12 +26,11 @@ if TYPE_CHECKING:
         Stable,
     )
     from .files import FILES, STORES, MemoryFiles, digest
-    from .ids import LEAST, begun, is_id, is_named, tidy
+    from .ids import LEAST, begun, is_id, is_named, project_of, tidy
     from .injection import Injecting
     from .judgement import Judge, Judgement, project_label, utc_time
     from .knowledge import Knowledge, UnchangedError
     from .markdown import EVERYWHERE, Imported, Planned, exported, import_, parsed, planned
-    from .projects import project_of
     from .prompt_texts import ANNOUNCEMENT_AGENT
     from .recall import knowledge_tools
     from .surface import CONSIDERED, NET, Surfacing
@@ -49,12 +48,11 @@ else:
                 "PREFERENCE Stable"
             ),
             ".files": "FILES MemoryFiles STORES digest",
-            ".ids": "LEAST begun is_id is_named tidy",
+            ".ids": "LEAST begun is_id is_named project_of tidy",
             ".injection": "Injecting",
             ".judgement": "Judge Judgement project_label utc_time",
             ".knowledge": "Knowledge UnchangedError",
             ".markdown": "EVERYWHERE Imported Planned exported import_ parsed planned",
-            ".projects": "project_of",
             ".prompt_texts": "ANNOUNCEMENT_AGENT",
             ".recall": "knowledge_tools",
             ".surface": "CONSIDERED NET Surfacing",
