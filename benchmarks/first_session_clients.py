@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.facts import estimate_json
-from holdfast.lab.filler import words
+from holdfast.lab.shape_blocks import words
 from tests.shapes import Shape, conversations
 
 CUT = 200

@@ -40,11 +40,11 @@ from holdfast.engine.identity import Identities, RequestSource
 from holdfast.engine.state import facts_of
 from holdfast.facts import ModelFacts, model
 from holdfast.lab import Trace, read, with_gaps
-from holdfast.lab.filler import words
+from holdfast.lab.marker_plans import prices
 from holdfast.lab.peers import PEERS
 from holdfast.lab.playback import CoreWay, Marks, play
 from holdfast.lab.sessions import TimedRequest, turns
-from holdfast.lab.timed_prompts import prices
+from holdfast.lab.shape_blocks import words
 from holdfast.records import Request, Usage
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script

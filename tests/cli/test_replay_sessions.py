@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast.cli import run
 from holdfast.facts import price
 from holdfast.lab import Shape, ShapeBlock, Trace, TraceStep, write
-from holdfast.lab.spread import quantile
+from holdfast.lab.tally import quantile
 from holdfast.records import usage
 from holdfast.store import Call, open_store
 from tests.lab.recordings import RECORDED, needs_recordings

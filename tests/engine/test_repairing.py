@@ -11,7 +11,7 @@ import pytest
 from holdfast.core.repairs import Mode
 from holdfast.engine import EngineCore
 from holdfast.engine import Lane as EngineLane
-from holdfast.lab import FAULTS, SEEDS, timed_prompts, with_gaps
+from holdfast.lab import FAULTS, SEEDS, TimedCall, cost, rolling, with_gaps
 from holdfast.records import usage
 from holdfast.wire import DIALECTS, Body
 from tests import shapes
@@ -81,10 +81,10 @@ def test_what_a_recorded_session_costs(fault: str | None, mode: Mode, most: floa
     lane, _ = run(trace if fault is None else FAULTS[fault](trace, SEEDS[0]), mode)
     plain, _ = run(trace, "off")
     made = [
-        timed_prompts.TimedCall(step.at or 0.0, (step.at or 0.0) + 1, prompt)
+        TimedCall(step.at or 0.0, (step.at or 0.0) + 1, prompt)
         for step, prompt in zip(trace.steps, lane.prompts, strict=True)
     ]
-    paid = timed_prompts.cost(made, timed_prompts.rolling(made, "5m"), lane.model)
+    paid = cost(made, rolling(made, "5m"), lane.model)
     assert float(paid) / sum(prompt.tokens for prompt in plain.prompts) < most
 
 

@@ -17,7 +17,7 @@ from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
 from holdfast.caches.prompts import Block, Entry, Mark, Outcome
 from holdfast.facts import ModelFacts
-from holdfast.lab.timed_prompts import TimedCall, prices
+from holdfast.lab.marker_plans import TimedCall, prices
 
 Pending = tuple[tuple[float, Outcome], ...]
 

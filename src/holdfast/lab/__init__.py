@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from .contenders import DEFAULT, STRATEGY_NAMES, Repair, summary
     from .gaps import PATTERNS, SEEDS, with_gaps
     from .lab import Lab, run
+    from .marker_plans import MarkerPlan, Ping, TimedCall, cost, outcomes, rolling
     from .models import Course, Used, facts_of, own_model, recorded, used_models
     from .optimum.search import Optimum, optimal
     from .options import ReplayOptions
     from .page import replay_page
-    from .recordings import InterruptedReading, LogPass, NoLogsError, Recordings, gather, replay
     from .results import BILLED, RECORDED, ReplayReport, Result, SessionResult, Spread
-    from .timed_prompts import MarkerPlan, Ping, TimedCall, cost, outcomes, rolling
+    from .trace_sources import InterruptedReading, LogPass, NoLogsError, Recordings, gather, replay
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -32,13 +32,13 @@ else:
             ".contenders": "DEFAULT Repair STRATEGY_NAMES summary",
             ".gaps": "PATTERNS SEEDS with_gaps",
             ".lab": "Lab run",
+            ".marker_plans": "MarkerPlan Ping TimedCall cost outcomes rolling",
             ".models": "Course Used facts_of own_model recorded used_models",
             ".optimum.search": "Optimum optimal",
             ".options": "ReplayOptions",
             ".page": "replay_page",
-            ".recordings": "InterruptedReading LogPass NoLogsError Recordings gather replay",
             ".results": "BILLED RECORDED ReplayReport Result SessionResult Spread",
-            ".timed_prompts": "MarkerPlan Ping TimedCall cost outcomes rolling",
+            ".trace_sources": "InterruptedReading LogPass NoLogsError Recordings gather replay",
             "holdfast.report.logs.trace_files": "read write",
             "holdfast.report.logs.traces": "Shape ShapeBlock Trace TraceStep lanes",
         },

@@ -9,9 +9,9 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 
+from .marker_plans import TimedCall, outcomes
 from .optimum.search import optimal
 from .sessions import TimedRequest
-from .timed_prompts import TimedCall, outcomes
 
 PATIENCE, RAISING = 50_000, 500_000
 """Steps of the search for one session, and where long markers raise short ones: a coding session of 150 requests takes

@@ -24,11 +24,10 @@ from holdfast.report.logs import Trace, by_author
 from . import bounds, notes
 from .client_faults import FAULTS
 from .contenders import OPTIMAL, Contender, contenders
-from .dump import Dump
 from .gaps import with_gaps
 from .models import Course, facts_of, recorded
 from .options import ReplayOptions
-from .playback import CoreWay, EngineWay, Way, play
+from .playback import CoreWay, Dump, EngineWay, Way, play
 from .provider_caches import Providers
 from .results import BILLED, Kind, ReplayReport, SessionResult, price_of
 from .sessions import (
@@ -43,8 +42,7 @@ from .sessions import (
     with_bills,
     with_warmth,
 )
-from .spread import with_spread
-from .tally import Tally
+from .tally import Tally, with_spread
 
 Progress = Callable[[int], None]
 """Told how many more requests have been played."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from hashlib import sha256
 
 from holdfast.caches import Noise
 from holdfast.facts import ModelFacts, rates
@@ -15,11 +14,6 @@ from .contenders import OPTIMAL, Contender
 from .options import ReplayOptions
 from .results import BILLED, Result, SessionResult
 from .sessions import is_shape
-
-
-def number(name: str) -> int:
-    """A seed that a name stands for."""
-    return int.from_bytes(sha256(name.encode()).digest()[:6], "big")
 
 
 def gaps(patterns: Collection[str]) -> str:

@@ -19,7 +19,6 @@ from holdfast.report.pages import (
     charts,
     joined,
     page,
-    scales,
     table,
     tag,
     texts,
@@ -142,7 +141,7 @@ def _bars(model: str, results: Sequence[Result]) -> Markup:
         rows = [_bar(each, each.over_optimal or 0.0, texts.ratio(each.over_optimal)) for each in known]
         desc = "; ".join(f"{row.label}: {row.shown}" for row in rows)
         limit = _limit([row.value for row in rows])
-        chart = charts.bars(f"Cost over the optimum {where}", rows, scales.multiple, desc=desc, line=1.0, limit=limit)
+        chart = charts.bars(f"Cost over the optimum {where}", rows, charts.multiple, desc=desc, line=1.0, limit=limit)
         said = "A bar with a gap is longer than there is room for."
         return joined(chart, tag("p", said, class_="small soft") if rows[-1].value > limit else None)
     rows = [_bar(each, float(price_of(each)), _shown(each)) for each in results if price_of(each).is_finite()]
@@ -242,7 +241,7 @@ def _spread(model: str, results: Sequence[Result], sessions: Sequence[SessionRes
     said = "Each dot is one session over its own optimum, the stroke is the median."
     said += f" Of {most:,} a row, {charts.MOST_DOTS} are drawn, evenly by rank." if most > charts.MOST_DOTS else ""
     said += f" Too far off to be drawn: {far}." if far else ""
-    chart = charts.dots(f"Sessions on {texts.clip(model, NAME)}", near, scales.multiple, desc=said)
+    chart = charts.dots(f"Sessions on {texts.clip(model, NAME)}", near, charts.multiple, desc=said)
     return [tag("h3", "Session by session"), tag("p", said, class_="small soft"), chart]
 
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from heapq import heappop, heappush
-from typing import Protocol
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Protocol
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.caches import Cache as Provider
@@ -23,13 +26,14 @@ from holdfast.core import Ledger, Plan
 from holdfast.core import planner as core
 from holdfast.engine import EngineCore, Lane, marked
 from holdfast.engine import PreparedCall as Whole
+from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 from holdfast.wire import DIALECTS, Body, cache_parameters
 
+from .marker_plans import TimedCall, prices
 from .provider_caches import Providers
 from .sessions import TimedRequest
-from .timed_prompts import TimedCall, prices
 
 TENANT, CLIENT = "replay", "replay"
 Marks = Sequence[tuple[Mark, ...]]
@@ -241,3 +245,54 @@ def billed(outcomes: Sequence[Outcome], model: ModelFacts) -> Decimal:
 def with_marks(prompt: Prompt, marks: tuple[Mark, ...], mode: str = "") -> Prompt:
     """A prompt as a client sends it that places these markers."""
     return replace(prompt, marks=marks, mode=mode or prompt.mode) if marks or mode else prompt
+
+
+DAY = 86_400.0
+_LINES = bytes.maketrans(b"\r\n", b"  ")
+
+
+class Dump:
+    """A file that is being written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file: BinaryIO = path.open("wb")
+        except OSError as error:
+            raise HoldfastError(f"{path} cannot be written ({error.strerror or error}); name another file.") from error
+        self._last: float | None = None
+        self._shift: float | None = 0.0
+        self._about: dict[str, object] = {}
+
+    def __enter__(self) -> Dump:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._file.close()
+
+    def begin(self, **about: object) -> None:
+        """A session begins; `about` stands on each of its lines."""
+        self._about = about
+        self._shift = 0.0 if self._last is None else None
+
+    def sent(self, turn: TimedRequest, prepared: ReplayedCall) -> None:
+        """A request goes out, with what is foreseen for it."""
+        if self._shift is None:  # the session's first request, a day or two after the last
+            self._shift = ((self._last or 0.0) // DAY + 2) * DAY - turn.at
+        self._last = turn.at + self._shift
+        foreseen = prepared.core.outcome
+        counts = {"input": foreseen.input, "read": foreseen.read, "write_5m": 0, "write_1h": 0}
+        counts |= {f"write_{ttl}": tokens for ttl, tokens in foreseen.writes}
+        line = {
+            "at": round(self._last, 3),
+            "first_token_at": round(turn.first_token_at + self._shift, 3),
+            **self._about,
+            "model": turn.prompt.model,
+            "lane": turn.lane,
+            "predicted": counts | {"output": turn.output},
+            "body": Raw(prepared.raw.translate(_LINES)),
+        }
+        try:
+            self._file.write(msgspec.json.encode(line) + b"\n")
+        except OSError as error:
+            raise HoldfastError(f"{self._path} cannot be written ({error.strerror or error}); make room.") from error

@@ -18,10 +18,10 @@ from holdfast.records import Request, Usage
 from holdfast.report.logs import SIDECHAIN, Content, Shape, Trace, TraceStep, lanes
 from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Unreadable
 
-from . import filler, shape_blocks
+from . import shape_blocks
 from .gaps import FIRST_TOKEN
-from .timed_prompts import TimedCall
-from .warmth import Warm, warm_starts
+from .marker_plans import TimedCall
+from .provider_caches import Warm, warm_starts
 
 Models = Callable[[TraceStep], ModelFacts]
 """The model that a request goes to, the same for all of a lane."""
@@ -142,7 +142,7 @@ def filled(trace: Trace, model: ModelFacts | Models) -> Trace:
     found: dict[int, Content] = {step.number: step.content for step in trace.steps}
     for steps in lanes(trace).values():
         if isinstance(steps[0].content, Shape):
-            texts = filler.requests(shape_blocks.laid_out(steps), models(steps[0]).name)
+            texts = shape_blocks.filler_requests(shape_blocks.laid_out(steps), models(steps[0]).name)
             found.update(zip([step.number for step in steps], texts, strict=True))
     return replace(trace, steps=tuple(replace(step, content=found[step.number]) for step in trace.steps))
 

@@ -2,13 +2,14 @@
 
 Sizes come from `traces.rebuild`. A call whose result is missing becomes text, so that every call is answered; a block
 is at least as large as its shortest spelling, at the expense of others of its request. Both ways of replaying start
-here: prompts are made of it at once, and `filler` writes texts of exactly these sizes.
+here: prompts are made of it at once, and `filler_requests` writes texts of exactly these sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import sha256
+from hashlib import sha256, shake_256
+from itertools import groupby
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,13 +17,14 @@ from msgspec.structs import replace
 from holdfast.caches import Block, Prompt, Section
 from holdfast.caches import prompt as prompt_of
 from holdfast.facts import ModelFacts
-from holdfast.records import usage
+from holdfast.records import Block as RequestBlock
+from holdfast.records import Message, Request, Text, Thinking, ToolDefinition, ToolResult, ToolUse, usage
 from holdfast.report.logs import Shape, TraceStep
 
 from .rebuild import OVERHEAD, Head, Rebuilt, head_of, rebuild
 
 CALL, RESULT, TOOL = 29, 27, 17
-"""Tokens of a tool call, a result and a tool's definition beside their texts, as `filler` spells them."""
+"""Tokens of a tool call, a result and a tool's definition beside their texts, as filler texts spell them."""
 
 LONGEST = 40_000
 """Tokens of one text: beyond 200,000 characters tokens are sampled and no longer counted."""
@@ -199,3 +201,67 @@ def _fitted(pieces: Sequence[tuple[str, str, int]], owed: int) -> tuple[list[int
         taken = min(owed, sizes[index] - least[index])
         sizes[index], owed = sizes[index] - taken, owed - taken
     return sizes, owed
+
+
+OUTPUT_LIMIT = 8_192
+
+_TEXT = (
+    "the and for are but not you all any can had her was one our out day get has him his how man new now old see "
+    "two way who boy did its let put say she too use act add age ago aid aim air arm art ask bag bar bat bay bed "
+    "beg big bid bin bit bow box bus buy cab cap car cat cry cup cut dad dam den dig dim dip dog dot dry due ear "
+    "eat egg ego end era eve eye fan far fed fee few fig fin fit fix fly fog fox fun fur gap gas gel gem got gum "
+    "gym ham hat hay hen hip hit hop hot hug hut ice icy ink inn ion ivy jam jar jaw jet job joy key kin kit lab "
+    "lad lag lap law lay led leg lid lie lip log lot low map mat max may men met mid mix mob mod mom mud net nod "
+    "nor nut oak odd off oil opt ore own pad pan pat pay pen per pet pie pin pit pop pot pub rag ram ran rap rat "
+    "raw ray red rib rid rim rip rod rot row rub rug run sad sat sea set sip sir sit six ski sky son spa sub sum "
+    "sun tab tag tan tap tar tax tea ten tie tin tip toe ton top tow toy try van vet via wax web wed wet why wig "
+    "win wit won yes yet zip abs ace ads aka amp ant apt"
+)
+WORDS = _TEXT.split(" ")
+"""256 of them: one for each value of a byte."""
+
+
+def filler_requests(parts: Iterable[tuple[Part, ...]], model: str) -> Iterator[Request]:
+    """The requests of a lane, with texts."""
+    written: dict[Part, RequestBlock] = {}
+    for request in parts:
+        tools, system, said = (_section(request, section) for section in ("tools", "system", "messages"))
+        for part in (*system, *said):
+            if part not in written:
+                written[part] = _written(part)
+        yield Request(
+            model=model,
+            tools=tuple(_tool(part) for part in tools),
+            system_prompt=tuple(written[part] for part in system) or None,
+            messages=tuple(
+                Message("assistant" if role == "assistant" else "user", tuple(written[part] for part in message))
+                for (_, role), message in groupby(said, key=lambda part: (part.message, part.role))
+            ),
+            output_limit=OUTPUT_LIMIT,
+        )
+
+
+def words(name: str, tokens: int) -> str:
+    """So many words, told by a name."""
+    return " ".join([WORDS[byte] for byte in shake_256(name.encode()).digest(tokens)])
+
+
+def _section(request: Sequence[Part], section: str) -> list[Part]:
+    return [part for part in request if part.section == section]
+
+
+def _tool(part: Part) -> ToolDefinition:
+    return ToolDefinition(f"tool_{part.call}", words(part.name, part.tokens - TOOL))
+
+
+def _written(part: Part) -> RequestBlock:
+    if part.kind == "tool_use":
+        # two keys, so that a client can put them in another order
+        text = words(part.name, part.tokens - CALL)
+        tool = int(part.call[-3:]) % 12
+        return ToolUse(f"call_{part.call}", f"tool_{tool:03}", b'{"place":"here","text":"%b"}' % text.encode())
+    if part.kind == "tool_result":
+        return ToolResult(f"call_{part.call}", (Text(words(part.name, part.tokens - RESULT)),))
+    if part.kind == "thinking":
+        return Thinking(words(part.name, part.tokens), signature="made up")
+    return Text(words(part.name, part.tokens))

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     )
     from .skill_usage import skills
     from .tally import window
-    from .tips import TipAdvice, applicable
-    from .tips_of_store import evidence
+    from .tips import TipAdvice, applicable, evidence
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -57,7 +56,6 @@ else:
             ),
             ".skill_usage": "skills",
             ".tally": "window",
-            ".tips": "TipAdvice applicable",
-            ".tips_of_store": "evidence",
+            ".tips": "TipAdvice applicable evidence",
         },
     )

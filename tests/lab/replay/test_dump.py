@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.lab import ReplayOptions, Trace, run
-from holdfast.lab import dump as dumping
+from holdfast.lab import ReplayOptions, Trace, playback, run
 from holdfast.lab.playback import ReplayedCall
 from holdfast.lab.sessions import TimedRequest
 from tests.lab.recordings import needs_recordings, own, recorded
@@ -70,13 +69,13 @@ def test_a_line_says_what_was_sent_and_what_was_foreseen(tmp_path: Path) -> None
 
 
 def test_the_body_stands_there_byte_for_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, sent, kept = tmp_path / "bodies.jsonl", list[bytes](), dumping.Dump.sent
+    path, sent, kept = tmp_path / "bodies.jsonl", list[bytes](), playback.Dump.sent
 
-    def sending(self: dumping.Dump, turn: TimedRequest, prepared: ReplayedCall) -> None:
+    def sending(self: playback.Dump, turn: TimedRequest, prepared: ReplayedCall) -> None:
         sent.append(prepared.raw)
         kept(self, turn, prepared)
 
-    monkeypatch.setattr(dumping.Dump, "sent", sending)
+    monkeypatch.setattr(playback.Dump, "sent", sending)
     run([own("session")], ["automatic", "economic"], [OPUS], ReplayOptions(dump=path))
     lines = path.read_bytes().splitlines()
     assert len(lines) == len(sent) > 10
@@ -85,7 +84,7 @@ def test_the_body_stands_there_byte_for_byte(tmp_path: Path, monkeypatch: pytest
 
 
 def test_line_breaks_between_values_become_spaces() -> None:
-    assert b'{\n "a": 1\r\n}'.translate(dumping._LINES) == b'{  "a": 1  }'
+    assert b'{\n "a": 1\r\n}'.translate(playback._LINES) == b'{  "a": 1  }'
 
 
 def test_the_same_seed_writes_the_same_file(tmp_path: Path) -> None:

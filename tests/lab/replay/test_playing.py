@@ -13,9 +13,9 @@ from holdfast.core.planner import Tenant
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, model
 from holdfast.lab import with_gaps
+from holdfast.lab.marker_plans import TimedCall, cost, outcomes, prices, rolling
 from holdfast.lab.playback import billed, replay
 from holdfast.lab.sessions import calls_of
-from holdfast.lab.timed_prompts import TimedCall, cost, outcomes, prices, rolling
 from tests.caches.prompts import SMALL, prompt
 from tests.core.lanes import said, system, tool
 from tests.core.turns import RAISES

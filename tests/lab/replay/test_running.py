@@ -27,8 +27,8 @@ from holdfast.lab import (
     with_gaps,
 )
 from holdfast.lab.contenders import Repair
+from holdfast.lab.marker_plans import cost, rolling
 from holdfast.lab.sessions import calls_of
-from holdfast.lab.timed_prompts import cost, rolling
 from holdfast.report.logs.traces import SIDECHAIN
 from tests.lab.recordings import own
 from tests.lab.replay import made

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.engine.state import facts_of
 from holdfast.facts import model
-from holdfast.lab import Lab, ReplayOptions, dump
+from holdfast.lab import Lab, ReplayOptions, playback
 from holdfast.lab.playback import ReplayedCall
 from holdfast.lab.sessions import TimedRequest, dialect_of
 from holdfast.wire import Body
@@ -36,7 +36,7 @@ def test_the_bodies_carry_what_is_billed(
 ) -> None:
     facts, seen = model(name), 0
 
-    class Looking(dump.Dump):
+    class Looking(playback.Dump):
         def __init__(self, path: object) -> None: ...
         def __enter__(self) -> Looking:
             return self

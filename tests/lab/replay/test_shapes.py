@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.facts import estimate, model
-from holdfast.lab import Shape, ShapeBlock, Trace, TraceStep, filler, lanes, shape_blocks
+from holdfast.lab import Shape, ShapeBlock, Trace, TraceStep, lanes, shape_blocks
 from holdfast.records import ToolResult, validate
 from holdfast.simulator import HttpRequest, checks
 from holdfast.wire import DIALECTS, Body
@@ -23,7 +23,9 @@ def check(trace: Trace) -> None:
     for steps in lanes(trace).values():
         parts = list(shape_blocks.laid_out(steps))
         reader = PromptReader()
-        for prompt, request in zip(shape_blocks.prompts(parts, OPUS), filler.requests(parts, OPUS.name), strict=True):
+        for prompt, request in zip(
+            shape_blocks.prompts(parts, OPUS), shape_blocks.filler_requests(parts, OPUS.name), strict=True
+        ):
             body = reader.parse(ANTHROPIC, ANTHROPIC.encode(request))
             assert isinstance(body, Body)
             read = reader.read(body, OPUS).prompt
@@ -71,11 +73,11 @@ def test_a_block_stays_the_same_until_a_reset() -> None:
 
 
 def test_words_are_one_token_each_and_four_characters_long() -> None:
-    assert len(set(filler.WORDS)) == 256
-    text = filler.words("any name", 5_000)
+    assert len(set(shape_blocks.WORDS)) == 256
+    text = shape_blocks.words("any name", 5_000)
     assert estimate(text) == 5_000
     assert len(text) == 4 * 5_000 - 1
-    assert text == filler.words("any name", 5_000) != filler.words("another", 5_000)
+    assert text == shape_blocks.words("any name", 5_000) != shape_blocks.words("another", 5_000)
 
 
 def steps_of(*requests: tuple[ShapeBlock, ...]) -> tuple[TraceStep, ...]:
@@ -155,6 +157,6 @@ def test_requests_without_messages_have_one_all_the_same() -> None:
 
 def test_every_result_answers_the_call_before_it() -> None:
     trace = made.session(12)
-    request = list(filler.requests(shape_blocks.laid_out(trace.steps), OPUS.name))[-1]
+    request = list(shape_blocks.filler_requests(shape_blocks.laid_out(trace.steps), OPUS.name))[-1]
     answers = [b.tool_use_id for m in request.messages for b in m.content if isinstance(b, ToolResult)]
     assert len(answers) == len(set(answers)) > 10

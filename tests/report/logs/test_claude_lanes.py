@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.report.logs import claude_code
-from holdfast.report.logs.dedup import RecentHashes
+from holdfast.report.logs.conversations import RecentHashes
 from holdfast.report.logs.records import LoggedRequest
 from tests.report.logs.claude_logs import START, Talk, all_given, given, reads, used
 

@@ -11,15 +11,16 @@ from holdfast.errors import HoldfastError
 from holdfast.report.logs.discovery import (
     EMPTY,
     FORMATS,
+    MODULES,
     UNREADABLE,
     LogReader,
     home_sources,
+    needed,
     places,
     records,
     sniff,
     sources,
 )
-from holdfast.report.logs.formats import MODULES, needed
 from holdfast.report.logs.records import BrokenSource, LoggedRequest, Source
 from tests.report.logs.claude_logs import START, Talk, used
 

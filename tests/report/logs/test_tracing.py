@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.lab import STRATEGY_NAMES, ReplayOptions, Result, Shape, ShapeBlock, Trace, TraceStep, run, used_models
 from holdfast.records import Request, Usage, usage
+from holdfast.report.logs.conversations import MOST, Growth
 from holdfast.report.logs.discovery import LogReader, sources
-from holdfast.report.logs.growth import MOST, Growth
 from holdfast.report.logs.records import BrokenSource, LoggedRequest, Record, Source
 from holdfast.report.logs.selection import TURN, SecondReading, SessionChooser, TraceBuilder
 from holdfast.store import Call, open_store

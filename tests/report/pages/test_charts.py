@@ -11,33 +11,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.report.pages import charts, page, scales, texts
-from holdfast.report.pages.charts import Bar, Dots, Rise
-from holdfast.report.pages.scales import Scale
+from holdfast.report.pages import charts, page, texts
+from holdfast.report.pages.charts import Bar, Dots, Rise, Scale
 
 sizes = st.floats(min_value=1e-6, max_value=1e12)
 
 
-@given(sizes, st.floats(min_value=0, max_value=0.99), st.sampled_from([scales.money, texts.short, scales.multiple]))
-def test_ticks_are_round_in_order_and_do_not_touch(high: float, start: float, form: scales.Form) -> None:
+@given(sizes, st.floats(min_value=0, max_value=0.99), st.sampled_from([charts.money, texts.short, charts.multiple]))
+def test_ticks_are_round_in_order_and_do_not_touch(high: float, start: float, form: charts.Form) -> None:
     scale = Scale(high * start, high)
     ticks = scale.ticks(form)
     assert ticks
     assert all(0 <= tick.place <= 1 for tick in ticks)
     assert [tick.place for tick in ticks] == sorted(tick.place for tick in ticks)
-    assert scales.fit(ticks)
-    for value in scales.round_values(scale.low, scale.high, 5):
+    assert charts.fit(ticks)
+    for value in charts.round_values(scale.low, scale.high, 5):
         assert f"{value:.6e}".split("e")[0].rstrip("0") == f"{value:.11e}".split("e")[0].rstrip("0")
         assert scale.low - high * 1e-8 <= value <= scale.high * (1 + 1e-8)
 
 
 @given(st.lists(st.floats(min_value=0.01, max_value=1e6), min_size=1, max_size=20))
 def test_an_axis_of_ratios_holds_them_all_and_one(values: list[float]) -> None:
-    scale = scales.around(values)
+    scale = charts.around(values)
     assert all(scale.low < value < scale.high for value in [*values, 1.0])
-    ticks = scale.ticks(scales.multiple)
+    ticks = scale.ticks(charts.multiple)
     assert ticks
-    assert scales.fit(ticks)
+    assert charts.fit(ticks)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +49,7 @@ def test_an_axis_of_ratios_holds_them_all_and_one(values: list[float]) -> None:
     ],
 )
 def test_round_values(low: float, high: float, most: int, expected: list[float]) -> None:
-    assert scales.round_values(low, high, most) == pytest.approx(expected)
+    assert charts.round_values(low, high, most) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +57,7 @@ def test_round_values(low: float, high: float, most: int, expected: list[float])
     [(0.0, "$0"), (0.2, "$0.20"), (0.25, "$0.25"), (0.005, "$0.005"), (5.0, "$5"), (2500.0, "$2,500"), (20e3, "$20k")],
 )
 def test_dollars_on_an_axis(value: float, written: str) -> None:
-    assert scales.money(value) == written
+    assert charts.money(value) == written
 
 
 def drawn(chart: str) -> Xml.Element:
@@ -70,7 +69,7 @@ def test_every_chart_is_named_described_and_an_image() -> None:
     made = [
         charts.bars("Bars", [Bar("a", 1, "1", "lost")], texts.short, desc="said"),
         charts.stacked("Stacked", [Bar("a", 1, "1", "lost"), Bar("b", 3, "3", "read")], texts.short, desc="said"),
-        charts.dots("Dots", [Dots("a", [1.0, 2.0], "peer")], scales.multiple, desc="said"),
+        charts.dots("Dots", [Dots("a", [1.0, 2.0], "peer")], charts.multiple, desc="said"),
         charts.steps(
             "Steps", [Rise(3, 1.0, "lost", "three"), Rise(9, 2.0, "reset", "nine")], 20, texts.short, desc="said"
         ),
@@ -87,9 +86,9 @@ def test_every_chart_is_named_described_and_an_image() -> None:
 def test_charts_of_nothing_are_drawn() -> None:
     for chart in (
         charts.bars("Bars", [], texts.short),
-        charts.bars("Bars", [Bar("a", 0, "0", "lost"), Bar("b", -1, "-1", "lost")], scales.money),
+        charts.bars("Bars", [Bar("a", 0, "0", "lost"), Bar("b", -1, "-1", "lost")], charts.money),
         charts.stacked("Stacked", [Bar("a", 0, "0", "lost")], texts.short),
-        charts.dots("Dots", [Dots("a", [], "peer")], scales.multiple),
+        charts.dots("Dots", [Dots("a", [], "peer")], charts.multiple),
         charts.steps("Steps", [], 0, texts.short),
         charts.steps("Steps", [Rise(1, 0.0, "lost", "one")], 1, texts.short),
     ):

@@ -6,7 +6,9 @@ keep the search exact; each says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations, product
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,9 +16,100 @@ from msgspec.structs import replace
 from holdfast.caches import Entry, Mark
 from holdfast.errors import HoldfastError
 
-from ..timed_prompts import Ping
-from .places import Tree
-from .worth import Worth
+from ..marker_plans import Ping, WholePrices
+from .places import Kind, Tree
+
+
+class Demand(Struct, frozen=True):
+    """What another state must have to be as good as one that has `held`."""
+
+    held: int
+    covers: tuple[int, ...]
+    """For each of its entries those of which one is needed."""
+    bars: int
+    """Those of which none may be there."""
+
+    def met_by(self, other: int) -> bool:
+        return not other & self.bars and all(other & cover for cover in self.covers)
+
+
+class Worth:
+    """The comparison of all entries that some state has."""
+
+    def __init__(self, tree: Tree, entries: Sequence[Entry], after: int, now: float) -> None:
+        self._tree = tree
+        self._after = after
+        self._now = now
+        self._kinds = {key: tree.kind(key, after) for key in {entry.key for entry in entries}}
+        self._bits = {entry: 1 << n for n, entry in enumerate(entries)}
+        self._coverers = {one: self._all(other for other in entries if self._covers(other, one)) for one in entries}
+        self._barrers = {one: self._all(other for other in entries if self._bars(other, one)) for one in entries}
+        self._same_key: dict[bytes, int] = {}
+        for entry, bit in self._bits.items():
+            self._same_key[entry.key] = self._same_key.get(entry.key, 0) | bit
+
+    def kind(self, key: bytes) -> Kind | None:
+        return self._kinds[key]
+
+    def linear(self, entry: Entry) -> bool:
+        """Whether only the length of an entry counts, not where it ends: it is never raised."""
+        return not self._tree.raises or entry.ttl == "1h"
+
+    def needed(self, entries: Sequence[Entry]) -> set[Entry]:
+        """The entries that no other of them replaces."""
+        left = held = self._all(entries)
+        for entry in entries:  # of two that replace each other the later one stays
+            bit = self._bits[entry]
+            if left & self._coverers[entry] & ~bit:
+                left &= ~bit
+        return set(entries) if left == held else {entry for entry in entries if self._bits[entry] & left}
+
+    def demand(self, entries: Sequence[Entry]) -> Demand:
+        bars = known = 0
+        for entry in entries:
+            bars |= self._barrers[entry]
+            known |= self._same_key[entry.key]
+        return Demand(self._all(entries), tuple(self._coverers[entry] for entry in entries), bars & ~known)
+
+    def _all(self, entries: Iterable[Entry]) -> int:
+        bits = 0
+        for entry in entries:
+            bits |= self._bits[entry]
+        return bits
+
+    def _covers(self, one: Entry, other: Entry) -> bool:
+        """Whether having the one is at least as good as having the other.
+
+        The same calls contain both, and the one is at least as long, lives at least as long and is readable in time;
+        and if it may have to be raised, that costs no more than the length makes good.
+        """
+        return (
+            one.tokens >= other.tokens
+            and one.expires >= other.expires
+            and one.seconds >= other.seconds
+            and one.readable <= max(other.readable, self._now)
+            and self._kinds[one.key] == self._kinds[other.key]
+            and self._raised_as_well(one, other)
+        )
+
+    def _bars(self, one: Entry, other: Entry) -> bool:
+        """Whether the one, where only it is there, keeps a call from raising as cheaply as the other can be raised.
+
+        A call that marks beyond a live entry reads it, and raises from where it ends.
+        """
+        return (
+            not self.linear(other)
+            and one.key != other.key
+            and self._tree.extends(one.key, other.key)
+            and not (self._kinds[one.key] == self._kinds[other.key] and self._raised_as_well(one, other))
+        )
+
+    def _raised_as_well(self, one: Entry, other: Entry) -> bool:
+        if one.key == other.key or self.linear(one):
+            return True
+        step, short_step = (self._tree.step(entry.key, self._after) for entry in (one, other))
+        return short_step is not None and self._tree.cheaper(one.tokens, step, other.tokens, short_step)
+
 
 Entries = tuple[Entry, ...]
 
@@ -176,3 +269,77 @@ def _over(
 ) -> bool:
     run, rise = right[0] - left[0], right[1] - left[1]
     return run > 0 and (middle[1] - left[1]) * run >= rise * (middle[0] - left[0])
+
+
+class KeepAlive:
+    def __init__(self, tree: Tree, prices: WholePrices) -> None:
+        self._tree = tree
+        self._prices = prices
+
+    def until(
+        self, state: SearchState, end: float, number: int, limit: Callable[[Entries], int]
+    ) -> Iterator[SearchState]:
+        """The states that pings before call `number`, which starts at `end`, can lead to.
+
+        They cost no more than the limit for the entries that are alive then.
+        """
+        yield state
+        entries = (*state.live, *state.pending)
+        dying = [e for e in entries if e.expires < end and self._tree.next_use(e, number - 1) is not None]
+        lasting = tuple(e for e in entries if e.expires >= end)
+        for size in range(1, len(dying) + 1):
+            for kept in combinations(dying, size):
+                most = limit((*lasting, *kept))
+                if state.cost + max(self.least(entry, end) for entry in kept) <= most:
+                    yield from self._keep({entry.key for entry in kept}, state, end, most)
+
+    def _keep(self, keys: set[bytes], state: SearchState, end: float, limit: int) -> Iterator[SearchState]:
+        """Ping so that all of these are alive at the end: whenever one is due, it or a longer one is read."""
+        courses: dict[tuple[Entries, Entries], tuple[int, tuple[Ping, ...]]] = {
+            (state.live, state.pending): (state.cost, ())
+        }
+        while courses:
+            ahead: dict[tuple[Entries, Entries], tuple[int, tuple[Ping, ...]]] = {}
+            for (live, pending), (cost, pings) in courses.items():
+                due = min(entry.expires for entry in (*live, *pending) if entry.key in keys)
+                if due >= end:
+                    yield SearchState(cost, live, pending, state.step, pings)
+                    continue
+                for entries, chosen in self._pinged(keys, *begun(live, pending, due), due):
+                    dearer = cost + sum(self._price(entry) for entry in chosen)
+                    known = ahead.get(entries)
+                    if known is not None and known[0] <= dearer:
+                        continue
+                    left = max(self.least(entry, end) for each in entries for entry in each if entry.key in keys)
+                    if dearer + left <= limit:
+                        told = tuple(Ping(due, *self._tree.home[entry.key], entry.tokens) for entry in chosen)
+                        ahead[entries] = (dearer, pings + told)
+            courses = ahead
+
+    def least(self, entry: Entry, end: float) -> int:
+        """What it costs at least to keep an entry until then."""
+        return max(0, ceil((end - entry.expires) / entry.seconds)) * self._price(entry)
+
+    def _price(self, entry: Entry) -> int:
+        return entry.tokens * self._prices.read * self._prices.factor(entry.tokens)
+
+    def _pinged(
+        self, keys: set[bytes], live: Entries, pending: Entries, due: float
+    ) -> Iterator[tuple[tuple[Entries, Entries], Entries]]:
+        """Each way to save what is due now: every such entry is read, or a longer one that is to be kept too."""
+        wanted = [entry for entry in live if entry.key in keys]
+        dying = [entry for entry in wanted if entry.expires == due]
+        ends = [
+            one
+            for one in dying
+            if not any(one is not other and self._tree.extends(other.key, one.key) for other in dying)
+        ]
+        choices = [[entry for entry in wanted if self._tree.extends(entry.key, one.key)] for one in ends]
+        for chosen in dict.fromkeys(tuple(sorted(set(each), key=lambda e: e.key)) for each in product(*choices)):
+            yield (tuple(self._refresh(entry, chosen, due) for entry in live), pending), chosen
+
+    def _refresh(self, entry: Entry, chosen: Entries, now: float) -> Entry:
+        """A10: a read keeps every live entry on its prefix for the lifetime it was written with."""
+        if any(self._tree.extends(each.key, entry.key) for each in chosen):
+            return replace(entry, expires=max(entry.expires, now + entry.seconds))
+        return entry

@@ -33,11 +33,9 @@ from holdfast.caches import Entries, Entry, Mark, Prompt, decide
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 
-from ..timed_prompts import MarkerPlan, Ping, TimedCall, prices, rolling, spent
-from .frontier import Frontier, PlanStep, SearchState, StepBudget, arrived
-from .lower_bound import Bound
-from .pings import KeepAlive
-from .places import Tree
+from ..marker_plans import MarkerPlan, Ping, TimedCall, prices, rolling, spent
+from .frontier import Frontier, KeepAlive, PlanStep, SearchState, StepBudget, arrived
+from .places import Bound, Tree
 
 MOST_STATES = 50_000
 """Beyond so many open courses the search stops: it happens only where many conversations run at the same time."""

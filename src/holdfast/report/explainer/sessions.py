@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from holdfast.facts import Rates
 from holdfast.records import Usage
 
-from ..logs.dedup import RecentHashes
+from ..logs.conversations import RecentHashes
 from ..logs.records import LoggedRequest
 from . import advice
 from .advice import SENTENCES, kind, others

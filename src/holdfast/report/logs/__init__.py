@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .descriptions import in_words, megabytes
-    from .discovery import KNOWN, LogReader, home_sources, sniff, sources
+    from .discovery import KNOWN, LogReader, home_sources, in_words, megabytes, sniff, sources
     from .records import BrokenSource, LoggedRequest, Record, Source
     from .selection import REQUESTS, SESSIONS, SecondReading, SessionChooser
     from .trace_files import read
@@ -21,8 +20,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".descriptions": "in_words megabytes",
-            ".discovery": "KNOWN LogReader home_sources sniff sources",
+            ".discovery": "KNOWN LogReader home_sources in_words megabytes sniff sources",
             ".records": "BrokenSource LoggedRequest Record Source",
             ".selection": "REQUESTS SESSIONS SecondReading SessionChooser",
             ".trace_files": "read",

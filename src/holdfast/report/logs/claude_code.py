@@ -19,13 +19,11 @@ from holdfast.records import Usage
 from holdfast.wire import anthropic_usage, count, counts_of
 
 from .claude_bodies import KINDS, RecordedRequests
-from .dedup import RecentHashes
-from .growth import Growth, answered, asked
+from .conversations import Growth, RecentHashes, answered, asked
 from .lines import gathered, lines, objects, of_utf8
-from .providers import seconds
 from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
 from .traces import ShapeBlock
-from .usage import tier_of
+from .usage import seconds, tier_of
 
 CLIENT = "claude-code"
 COMPACTION, TRIMMED = "compaction", "history_trimmed"

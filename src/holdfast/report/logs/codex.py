@@ -13,11 +13,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from .dedup import RecentHashes
-from .growth import Growth
+from .conversations import Cuts, Growth, RecentHashes
 from .lines import gathered, lines, objects, of_utf8
-from .providers import Count, Cuts, named, seconds, usage_of
 from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
+from .usage import Count, named, seconds, usage_of
 
 
 class RolloutLine(Struct, gc=False):

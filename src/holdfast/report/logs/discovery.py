@@ -2,18 +2,73 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from holdfast.config import load
 from holdfast.errors import HoldfastError
 
-from .formats import EMPTY, FORMATS, KNOWN, UNREADABLE, format_of, part, source
 from .lines import beginning, reason
 from .records import Advance, BrokenSource, Reader, Record, Source
+
+MODULES = {
+    # The order is the order of asking: what is told by unmistakable members first, the general forms last.
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "pi": "pi",
+    "opencode": "opencode",
+    "store": "gateway_store",
+    "shapes": "shapes",
+    "bodies": "bodies",
+    "chat": "chat",
+}
+CLIENTS = {"claude-code", "codex", "pi", "opencode"}
+"""Formats that one client writes and that are named after it."""
+KNOWN = (
+    "Claude Code transcripts, Codex rollouts, pi and opencode sessions, the gateway's store, "
+    "JSONL of request bodies, OpenAI chat JSON and shape traces"
+)
+UNREADABLE = "unreadable"
+"""The format of a file or directory that could not be opened; reading it says why."""
+EMPTY = "empty"
+
+
+def part(format: str, name: str) -> Callable[..., Any] | None:
+    """A function of a format's module, None where it has none of that name."""
+    found: Callable[..., Any] | None = getattr(importlib.import_module(f".{MODULES[format]}", __package__), name, None)
+    return found
+
+
+def needed(format: str, name: str) -> Callable[..., Any]:
+    found = part(format, name)
+    if found is None:
+        raise AttributeError(f"the format {format} has no {name}")
+    return found
+
+
+def _reader(format: str) -> Reader:
+    def read(path: Path, advance: Advance) -> Iterator[Record]:
+        yield from needed(format, "read")(path, advance)
+
+    return read
+
+
+FORMATS: dict[str, Reader] = {name: _reader(name) for name in MODULES}
+
+
+def format_of(path: Path, start: bytes) -> str | None:
+    """The format of a file that begins so, or of a directory."""
+    return next((name for name in MODULES if needed(name, "is_mine")(path, start)), None)
+
+
+def source(path: Path, format: str, size: int) -> Source:
+    return Source(path=path, format=format, size=size, client=format if format in CLIENTS else "")
 
 
 def places(home: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -228,3 +283,37 @@ def home_sources(home: Path, environ: Mapping[str, str]) -> list[Source]:
     for name, place in places(home, environ):
         found += [each for each in tree(place, seen) if each.format in (name, UNREADABLE)]
     return found
+
+
+_KINDS = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "store": "the gateway's store",
+    "shapes": "shape traces",
+    "bodies": "request bodies",
+    "chat": "conversations",
+    "empty": "empty files",
+    "unreadable": "unreadable files",
+}
+
+
+class LogFile(Protocol):
+    @property
+    def format(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+
+
+def in_words(files: Sequence[LogFile]) -> str:
+    """`3 logs of Claude Code and 1 of Codex (12 MB)`."""
+    kinds = Counter(_KINDS.get(file.format, file.format) for file in files)
+    parts = [
+        f"{number:,}{'' if i else ' log' if number == 1 else ' logs'} of {kind}"
+        for i, (kind, number) in enumerate(kinds.items())
+    ]
+    listed = parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + f" and {parts[-1]}"
+    return f"{listed} ({megabytes(sum(file.size for file in files))})"
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 9_500_000 else f"{size / 1e6:,.1f} MB"

@@ -17,8 +17,7 @@ from msgspec import Raw
 from holdfast.records import decode_string
 from holdfast.wire import scan
 
-from .compression import FAILURES, unpacked
-from .lines import LONGEST, START, lines, reason
+from .lines import FAILURES, LONGEST, START, lines, reason, unpacked
 from .members import Members, read_line
 from .records import Advance, BrokenSource
 

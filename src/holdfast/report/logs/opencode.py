@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from holdfast.records import Usage
 
-from .dedup import RecentHashes
+from .conversations import Cuts, RecentHashes
 from .opencode_storage import (
     BAD,
     Database,
@@ -28,8 +28,8 @@ from .opencode_storage import (
     is_database,
     is_storage,
 )
-from .providers import Count, Cuts, named, usage_of
 from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
+from .usage import Count, named, usage_of
 
 CLIENT = "opencode"
 COMPACTION, TRIMMED = "compaction", "history_trimmed"

@@ -15,12 +15,11 @@ from msgspec import Raw, Struct
 
 from holdfast.records import Usage
 
-from .dedup import RecentHashes
-from .growth import Growth, answered
+from .conversations import Cuts, Growth, RecentHashes, answered
 from .lines import lines, objects, of_utf8
-from .providers import Count, Cuts, named, seconds, usage_of
 from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
 from .traces import Role
+from .usage import Count, named, seconds, usage_of
 
 CLIENT = "pi"
 COMPACTION = "compaction"

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from . import charts, page, scales, texts
+    from . import charts, page, texts
     from .charts import Bar, Dots, Tone
     from .explain import explain_page
-    from .markup import Child, Markup, joined, tag
-    from .tables import Cell, Column, table
+    from .markup import Cell, Child, Column, Markup, joined, table, tag
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            "": "charts page scales texts",
+            "": "charts page texts",
             ".charts": "Bar Dots Tone",
             ".explain": "explain_page",
-            ".markup": "Child Markup joined tag",
-            ".tables": "Cell Column table",
+            ".markup": "Cell Child Column Markup joined table tag",
         },
     )

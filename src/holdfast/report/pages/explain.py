@@ -11,10 +11,9 @@ from ..explainer.advice import with_others
 from ..explainer.results import BreakFinding, CauseSum, CureSum, ExplainReport, Money, OtherTtl, SessionFindings, Totals
 from ..explainer.totals import with_head
 from ..repair_estimates import sentence
-from . import charts, page, scales, texts
+from . import charts, page, texts
 from .charts import Bar, Rise, Tone
-from .markup import Child, Markup, joined, tag
-from .tables import Cell, Column, table
+from .markup import Cell, Child, Column, Markup, joined, table, tag
 
 MEANINGS = {name: cause.meaning for name, cause in CAUSES.items()}
 
@@ -172,7 +171,7 @@ def _chart(each: SessionFindings) -> Markup | None:
     ]
     what = "Dollars" if priced else "Tokens"
     title = f"{what} lost so far, by request"
-    form = scales.money if priced else texts.short
+    form = charts.money if priced else texts.short
     largest = max(points, key=lambda point: point.by)
     chart = charts.steps(title, points, each.requests, form, desc=f"The largest: {largest.note}.")
     return tag("figure", tag("figcaption", f"{title}, breaks and resets"), chart)
@@ -355,7 +354,7 @@ def _money(money: Money, cost: Decimal | None) -> Markup:
         (tone, name, texts.dollars(amount), texts.portion(amount, total)) for name, amount, tone in amounts
     ]
     said = "; ".join(f"{part.label}: {part.shown}" for part in parts)
-    chart = charts.stacked("Where the money went", parts, scales.money, desc=said)
+    chart = charts.stacked("Where the money went", parts, charts.money, desc=said)
     return page.section("Where the money went", chart, page.legend(rows), aside=aside)
 
 
@@ -381,7 +380,7 @@ def _causes(causes: tuple[CauseSum, ...]) -> Markup | None:
     )
     kinds = page.inline([("lost", "break"), ("reset", "reset: a break that has a reason")])
     what = "Money lost by cause" if priced else "Tokens lost by cause"
-    chart = charts.bars(what, rows, scales.money if priced else texts.short, desc="; ".join(row.note for row in rows))
+    chart = charts.bars(what, rows, charts.money if priced else texts.short, desc="; ".join(row.note for row in rows))
     meanings = tag("dl", [tag("div", tag("dt", name), tag("dd", said)) for name, said in named.items()], class_="words")
     aside = "What the lost tokens were billed beyond the price of reading them, and how often it happened."
     return page.section(what, kinds, chart, tag("p", left) if left else None, meanings if named else None, aside=aside)
@@ -463,7 +462,7 @@ def _ttl(ttl: OtherTtl | None) -> Markup | None:
     less = ttl.as_billed - best
     cheapest = next(name for name, amount in choices if amount == best)
     verdict = f"Cheapest: {cheapest}, {texts.dollars(less)} less than as billed." if less else "As billed was cheapest."
-    chart = charts.bars("Cost under other lifetimes", rows, scales.money, desc=verdict)
+    chart = charts.bars("Cost under other lifetimes", rows, charts.money, desc=verdict)
     number = texts.counted(ttl.requests, "request")
     aside = f"Reckoned from the gaps and billed tokens of {number} whose provider sells lifetimes."
     return page.section("Another lifetime", tag("p", verdict), chart, aside=aside)

@@ -6,6 +6,8 @@ a request's growth is shared among its blocks, and what was billed says how much
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from msgspec import Raw
 
 from .traces import Role, ShapeBlock
@@ -75,3 +77,44 @@ def answered(content: Raw, call: bytes = b'"tool_use"') -> Said:
 
 
 _RESULT, _THINKING = b'"tool_result"', b'thinking"'
+
+
+REMEMBERED = 500_000
+
+
+class RecentHashes:
+    """Hashes of what was given, the latest half million: enough for copies, which clients make of recent sessions."""
+
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self._most = most // 2
+        self._new: set[int] = set()
+        self._old: set[int] = set()
+
+    def first_time(self, *name: object) -> bool:
+        key = hash(name)
+        if key in self._new or key in self._old:
+            return False
+        self._new.add(key)
+        if len(self._new) >= self._most:
+            self._old, self._new = self._new, set()
+        return True
+
+
+class Cuts:
+    """Where conversations were cut. Every model that went on with one before is told of the cut at its next request:
+    what it had cached of the conversation does not go on."""
+
+    def __init__(self) -> None:
+        self._cuts: dict[Hashable, tuple[int, str]] = {}
+        self._known: dict[tuple[Hashable, str], int] = {}
+
+    def cut(self, conversation: Hashable, reason: str) -> None:
+        number, _ = self._cuts.get(conversation, (0, ""))
+        self._cuts[conversation] = (number + 1, reason)
+
+    def reason(self, conversation: Hashable, model: str) -> str | None:
+        """Why a model's request does not go on with its request before; None where it does, or has none before."""
+        number, reason = self._cuts.get(conversation, (0, ""))
+        known = self._known.get((conversation, model), number)
+        self._known[conversation, model] = number
+        return reason if number > known else None
