@@ -66,10 +66,10 @@ class Driver:
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
         self.store: SqliteStore | None = None
-        self.engine = self._start()
+        self.engine = self.start()
         self.lane = Lane(tenant="t", session="s", id="l", client="cli")
 
-    def _start(self) -> EngineCore:
+    def start(self) -> EngineCore:
         self.store = None if self.path is None else open_store(self.path, busy_timeout=self.busy_timeout)
         return EngineCore(
             self.settings,
@@ -82,7 +82,7 @@ class Driver:
 
     def restart(self) -> None:
         self.close()
-        self.engine = self._start()
+        self.engine = self.start()
 
     def close(self) -> None:
         if self.store is not None:

@@ -17,9 +17,9 @@ def test_lanes_and_sessions_used_longest_ago_are_let_go(monkeypatch: pytest.Monk
     lanes = [Lane(tenant="t", session=f"s{number}", id=f"l{number}") for number in range(5)]
     for lane in lanes:
         driver.send(talk(1), lane=lane)
-    keeper = driver.engine._state.keeper
+    keeper = driver.engine.state.keeper
     assert [keeper.known(lane) for lane in lanes] == [False, False, True, True, True]
-    assert list(keeper._met) == [("t", "s2"), ("t", "s3"), ("t", "s4")]
+    assert list(keeper.sessions) == [("t", "s2"), ("t", "s3"), ("t", "s4")]
     driver.send(talk(2), lane=lanes[2])  # the oldest of those that are known, and now the newest
     _, used, verdict = driver.send(talk(2), lane=lanes[0])
     assert verdict.predicted == replace(used, cost=None, price_version=None)
@@ -29,12 +29,12 @@ def test_lanes_and_sessions_used_longest_ago_are_let_go(monkeypatch: pytest.Monk
 
 
 def test_what_was_written_last_is_kept_of_some_lanes_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(persistence, "_ENCODED", 2)
+    monkeypatch.setattr(persistence, "ENCODED", 2)
     driver = Driver(path=tmp_path / "h.db")
     lanes = [replace(driver.lane, id=f"l{number}") for number in range(4)]
     for lane in lanes:
         driver.send(talk(1), lane=lane)
-    assert list(driver.engine._state.keeper._encoded) == [("t", "l2"), ("t", "l3")]
+    assert list(driver.engine.state.keeper.encoded) == [("t", "l2"), ("t", "l3")]
     driver.close()
 
 
@@ -43,4 +43,4 @@ def test_tenants_used_longest_ago_are_let_go(monkeypatch: pytest.MonkeyPatch) ->
     driver = Driver()
     for name in ("a", "b", "a", "c"):
         driver.send(talk(1), lane=replace(driver.lane, tenant=name, id=name))
-    assert list(driver.engine._state._tenants) == ["a", "c"]
+    assert list(driver.engine.state.tenants) == ["a", "c"]

@@ -67,7 +67,7 @@ def test_a_repair_that_could_not_be_kept_was_never_made(
     driver.send(clocked(0, 0))
     before, _, _ = driver.send(clocked(1, 1))
     assert told(before) == [2]
-    experience = driver.engine._state.tenant("t").experience
+    experience = driver.engine.state.tenant("t").experience
     ledger = driver.engine.ledger(driver.lane, now=driver.now)
     known = encode(replace(ledger, last=None))
 
@@ -95,7 +95,7 @@ def test_a_repair_that_could_not_be_kept_was_never_made(
 def test_an_error_of_ours_leaves_nothing(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Driver()
     driver.send(talk(0))
-    state = driver.engine._state
+    state = driver.engine.state
     before = encode(replace(driver.engine.ledger(driver.lane, now=driver.now), last=None))
 
     def fails(*_args: Any, **_more: Any) -> Any:
@@ -360,7 +360,7 @@ def test_a_body_that_cannot_be_read_changes_nothing(monkeypatch: pytest.MonkeyPa
     driver = Driver()
     driver.send(talk(0))
     before = encode(driver.engine.ledger(driver.lane, now=driver.now))
-    learned = encode_experience(driver.engine._state.tenant("t").experience)
+    learned = encode_experience(driver.engine.state.tenant("t").experience)
 
     def fails(*_args: Any, **_more: Any) -> Any:
         raise RuntimeError("a bug")
@@ -370,7 +370,7 @@ def test_a_body_that_cannot_be_read_changes_nothing(monkeypatch: pytest.MonkeyPa
         with pytest.raises(RuntimeError):
             driver.prepare(talk(1))
     assert encode(driver.engine.ledger(driver.lane, now=driver.now)) == before
-    assert encode_experience(driver.engine._state.tenant("t").experience) == learned
+    assert encode_experience(driver.engine.state.tenant("t").experience) == learned
     assert driver.send(talk(1))[2].explained
 
 
@@ -395,7 +395,7 @@ def test_a_settle_after_an_abandon_books_nothing(begun: bool, tmp_path: Path) ->
         driver.begin(prepared, exchange)
     driver.engine.abandon(prepared, now=driver.now)
     before = encode(driver.engine.ledger(driver.lane, now=driver.now))
-    learned = encode_experience(driver.engine._state.tenant("t").experience)
+    learned = encode_experience(driver.engine.state.tenant("t").experience)
     usage = exchange.record.usage
     assert usage is not None
     verdict = driver.engine.settle(prepared, usage, now=driver.now)
@@ -404,7 +404,7 @@ def test_a_settle_after_an_abandon_books_nothing(begun: bool, tmp_path: Path) ->
     assert (verdict.finding, verdict.saved) == (None, 0.0)
     assert prepared.verdict is None
     assert encode(driver.engine.ledger(driver.lane, now=driver.now)) == before
-    assert encode_experience(driver.engine._state.tenant("t").experience) == learned
+    assert encode_experience(driver.engine.state.tenant("t").experience) == learned
     driver.restart()
     assert driver.store is not None
     assert [call.status for call in driver.store.calls("t")] == ["settled", "abandoned"]
@@ -419,7 +419,7 @@ def test_other_lanes_go_on_while_one_waits_for_the_store(tmp_path: Path, monkeyp
     driver.send(clocked(0, 0))
     waiting, gate = threading.Event(), threading.Event()
     names = (replace(driver.lane, id=f"l{number}") for number in count())
-    other = next(lane for lane in names if driver.engine._turn(lane) is not driver.engine._turn(driver.lane))
+    other = next(lane for lane in names if driver.engine.lane_lock(lane) is not driver.engine.lane_lock(driver.lane))
     wait = persistence.wait
 
     def slow(writes: list[Future[Any]], timeout: float) -> None:
@@ -450,7 +450,7 @@ def test_other_lanes_go_on_while_a_body_is_read(tmp_path: Path, monkeypatch: pyt
     driver.send(talk(0))
     reading, gate = threading.Event(), threading.Event()
     names = (replace(driver.lane, id=f"l{number}") for number in count())
-    other = next(lane for lane in names if driver.engine._turn(lane) is driver.engine._turn(driver.lane))
+    other = next(lane for lane in names if driver.engine.lane_lock(lane) is driver.engine.lane_lock(driver.lane))
     read = prompts.read_block
 
     def slow(*arguments: Any) -> Any:

@@ -30,7 +30,7 @@ Breaking = Callable[[SqliteStore], Iterator[None]]
 def execute(store: SqliteStore, statement: str) -> None:
     """On the writer's own connection, between two of its transactions."""
     store.write(Commit()).result()
-    store._writer._transaction.connection.execute(statement)
+    store.writer.transaction.connection.execute(statement)
 
 
 def full(store: SqliteStore) -> Iterator[None]:
@@ -46,7 +46,7 @@ def full(store: SqliteStore) -> Iterator[None]:
 
 def execute_anyway(store: SqliteStore, statement: str) -> None:
     store.write(Commit()).exception()
-    store._writer._transaction.connection.execute(statement)
+    store.writer.transaction.connection.execute(statement)
 
 
 def read_only(store: SqliteStore) -> Iterator[None]:
@@ -344,7 +344,7 @@ def test_two_engines_on_one_store_go_on_after_an_outage(tmp_path: Path) -> None:
     assert driver.store is not None
     driver.store.write(Commit()).result()
     first, driver.store = driver.store, open_store(tmp_path / "h.db")
-    driver.engine, before = driver._start(), driver.engine
+    driver.engine, before = driver.start(), driver.engine
     assert driver.send(worked(6))[2].explained
     assert driver.store is not None
     driver.store.close()

@@ -204,11 +204,11 @@ def test_an_answered_ping_keeps_the_entry_and_a_rebuilt_pool_knows_it(restarted:
 def test_what_pings_cost_today_outlives_the_process(tmp_path: Path) -> None:
     caller = Caller(path=tmp_path / "h.db")
     due = paused(caller)
-    state = caller.engine._state
+    state = caller.engine.state
     spent = state.tenant("t").experience.spending
     assert spent.usd >= due.ping.cost
     caller.restart()
-    assert caller.engine._state.tenant("t").experience.spending == spent
+    assert caller.engine.state.tenant("t").experience.spending == spent
     assert caller.store is not None
     caller.store.close()
 
@@ -270,7 +270,7 @@ def test_a_ping_is_brought_back_once() -> None:
 def test_what_a_ping_costs_is_part_of_the_clients_account() -> None:
     caller = Caller()
     due = paused(caller)
-    client = caller.engine._state.tenant("t").experience.client("c")
+    client = caller.engine.state.tenant("t").experience.client("c")
     before = client.saved
     used = caller.send(due.raw)
     caller.engine.pinged(due, used, now=caller.clock.now())

@@ -96,7 +96,7 @@ class Caller:
         return Decimal(self.simulator.stored().get(workspace(HttpRequest("POST", "/", KEY)), 0.0)) * RATES.storage_hour
 
     def experience(self) -> Experience:
-        return self.engine._state.tenant(LANE.tenant).experience
+        return self.engine.state.tenant(LANE.tenant).experience
 
 
 def of_contents(told: list[tuple[PreparedCall, Verdict]]) -> Decimal:

@@ -170,8 +170,8 @@ def test_a_write_behind_does_not_undo_what_the_other_has_kept(pair: Pair) -> Non
     pair.send(1, clocked(2, 2))
     first, lane = pair.both[0], pair.both[0].lane
     before = pair.store(0).ledger("t", "l")
-    first.engine._state.keeper.save_lane(lane)
-    first.engine._state.keeper.save_lane(lane)
+    first.engine.state.keeper.save_lane(lane)
+    first.engine.state.keeper.save_lane(lane)
     pair.durable(0)
     after = pair.store(0).ledger("t", "l")
     assert before is not None
@@ -209,7 +209,7 @@ def test_what_both_have_learned_is_added_up(pair: Pair) -> None:
     assert sum(route.reads for route in learned.routes.values()) > 0
     # each knows of the other what it had written when it wrote last itself
     last = [pair.send(which, talk(11), lane=lanes[which])[1].saved for which in (0, 1)]
-    known = pair.both[1].engine._state.tenant("t").experience.clients["cli"]
+    known = pair.both[1].engine.state.tenant("t").experience.clients["cli"]
     assert known.requests == pytest.approx(12, abs=1)
     assert known.saved == pytest.approx(pair.learned().clients["cli"].saved, abs=max(last))
     assert known.saved > min(client.saved, client.saved + min(last))
@@ -220,7 +220,7 @@ def test_a_credit_is_the_tenant_s_and_not_the_process_s(pair: Pair) -> None:
     saved = sum(pair.send(0, talk(turns))[1].saved for turns in range(4))
     saved += sum(pair.send(1, talk(turns), lane=other)[1].saved for turns in range(3))
     saved += sum(pair.send(0, talk(turns))[1].saved for turns in (4, 5))
-    assert pair.both[0].engine._state.tenant("t").experience.clients["cli"].saved == pytest.approx(saved)
+    assert pair.both[0].engine.state.tenant("t").experience.clients["cli"].saved == pytest.approx(saved)
     assert pair.learned().clients["cli"].saved == pytest.approx(saved)
 
 

@@ -96,13 +96,13 @@ def test_what_is_sent_is_what_a_look_at_all_of_it_gives(steps: list[tuple[int, s
 
 def test_of_a_lane_that_grows_only_the_new_blocks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    remember = order._remember
+    remember = order.remember
 
     def counted(work: Work, number: int) -> bool:
         seen.append(number)
         return remember(work, number)
 
-    monkeypatch.setattr(order, "_remember", counted)
+    monkeypatch.setattr(order, "remember", counted)
     lane = Lane()
     lane.send(talk(20))
     seen.clear()

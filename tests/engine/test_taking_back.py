@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import ledger
+from holdfast.core import ledger, planner
 from holdfast.engine import Lane, persistence
 from holdfast.engine.persistence import Persistence
 
@@ -53,10 +53,10 @@ def at_once(driver: Driver) -> None:
 
 
 def failed(driver: Driver) -> None:
-    planned, driver.engine._planned = driver.engine._planned, None  # type: ignore[assignment,method-assign]
-    with pytest.raises(TypeError):
-        driver.prepare(talk(1))
-    driver.engine._planned = planned  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "prepare", None)
+        with pytest.raises(TypeError):
+            driver.prepare(talk(1))
 
 
 def pending(driver: Driver) -> None:
@@ -76,7 +76,7 @@ def test_what_a_request_is_taken_back_to(
     begun: list[bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(persistence, "_ENCODED", most)
+    monkeypatch.setattr(persistence, "ENCODED", most)
     driver = Driver(path=tmp_path / "h.db")
     other = Lane(tenant="t", session="s", id="other", client="cli")
     for turn in range(3):

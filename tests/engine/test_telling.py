@@ -40,12 +40,12 @@ class Told(Driver):
         return self.store.events("t", "s")
 
     def lines(self) -> list[dict[str, Any]]:
-        self.engine._teller.flush()
+        self.engine.journal.flush()
         files = sorted(self.reported.glob("*.jsonl"))
         return [json.loads(line) for path in files for line in path.read_text("utf-8").splitlines()]
 
     def close(self) -> None:
-        self.engine._teller.flush()  # a report is written in a thread, and a restart has another engine
+        self.engine.journal.flush()  # a report is written in a thread, and a restart has another engine
         super().close()
 
     def done(self) -> None:

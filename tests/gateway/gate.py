@@ -77,7 +77,7 @@ class Provider:
     def __init__(self, answer: Callable[[socket.socket, Received], None] | bytes = OK) -> None:
         self.received: list[Received] = []
         self.left = threading.Event()
-        self._answer = answer
+        self.answer = answer
         self._listener = listen("127.0.0.1", 0)
         self._open: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -118,11 +118,11 @@ class Provider:
             while True:
                 found = read_request(connection)
                 self.received.append(found)
-                if isinstance(self._answer, bytes):
-                    head, separator, body = self._answer.partition(b"\r\n\r\n")
+                if isinstance(self.answer, bytes):
+                    head, separator, body = self.answer.partition(b"\r\n\r\n")
                     connection.sendall(head + separator + (b"" if found.line.startswith(b"HEAD") else body))
                 else:
-                    self._answer(connection, found)
+                    self.answer(connection, found)
         self.left.set()
 
 

@@ -66,7 +66,7 @@ def settled(gate: Gated) -> Store:
         return all(call.usage is not None and call.usage.cost is not None for call in store.calls())
 
     eventually(written)
-    gate.gateway.engine._repair_savings.flush()
+    gate.gateway.engine.repair_savings.flush()
     store.flush()
     return store
 

@@ -148,11 +148,11 @@ class TestPooled:
             gated(tmp_path, provider.address) as gate,
         ):
             assert hear(gate.address, ASKED).status == 200
-            say, asked = provider._answer, len(provider.received)
-            monkeypatch.setattr(provider, "_answer", lambda connection, _: connection.shutdown(socket.SHUT_RDWR))
+            say, asked = provider.answer, len(provider.received)
+            monkeypatch.setattr(provider, "answer", lambda connection, _: connection.shutdown(socket.SHUT_RDWR))
             assert hear(gate.address, ASKED).status == 502
             assert len(provider.received) == asked + 1
-            monkeypatch.setattr(provider, "_answer", say)
+            monkeypatch.setattr(provider, "answer", say)
             assert hear(gate.address, ASKED).status == 200
 
     def test_where_the_system_does_not_tell_it_is_not_repeated(

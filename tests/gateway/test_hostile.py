@@ -440,4 +440,4 @@ def test_an_answer_that_unpacks_to_much_is_passed_on_and_not_read(stage: Stage, 
     eventually(lambda: stage.gate.calls)
     (call,) = stage.gate.calls
     assert call.passage is not None
-    assert call.passage._heard.report is None
+    assert call.passage.tap.report is None

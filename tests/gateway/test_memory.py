@@ -16,7 +16,7 @@ import pytest
 from google import genai
 
 from holdfast import report
-from holdfast.cli.run_client import _gateway
+from holdfast.cli.run_client import gateway_for_run
 from holdfast.config import Config
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.errors import HoldfastError
@@ -208,7 +208,7 @@ class TestProjects:
 
     def test_a_gateway_that_runs_is_told(self, tmp_path: Path) -> None:
         with running_at_its_port(tmp_path) as (config, gateway):
-            with _gateway(config, {}, None) as (address, begin, *_):
+            with gateway_for_run(config, {}, None) as (address, begin, *_):
                 assert address == discovery.address(config)
                 begin("r1", "/home/me/app")
             assert gateway.runs.directory("r1") == "/home/me/app"

@@ -99,7 +99,7 @@ def test_what_is_sent_stays_the_clients(tmp_path: Path) -> None:
         witness = RecordingSimulator()
         with simulating(witness) as upstream, gated(tmp_path / name, upstream) as gate:
             if name == "without":
-                gate.gateway.engine._repair_savings.play = lambda *_: None  # type: ignore[method-assign]
+                gate.gateway.engine.repair_savings.play = lambda *_: None  # type: ignore[method-assign]
             ask(gate, clock, turns=5)
         sent.append(witness.bodies)
     assert sent[0] == sent[1]

@@ -73,7 +73,7 @@ def test_what_a_warm_cache_gave_anyway_is_not_saved(tmp_path: Path, marks: set[s
         store.flush()
         total = report.bill(store).total
         (tenant,) = {call.passage.lane.tenant for call in gate.calls if call.passage is not None}
-        (client,) = gate.gateway.engine._state.tenant(tenant).experience.clients.values()
+        (client,) = gate.gateway.engine.state.tenant(tenant).experience.clients.values()
     really = paid(other, after=3) - paid(simulator, after=3)
     assert total.cost == paid(simulator, after=3)
     assert total.saved is not None

@@ -164,7 +164,7 @@ class Runner(AbstractContextManager["Runner"]):
         body = self.engine.parse(dialect, step.body, model=step.model)
         assert isinstance(body, Body)
         if self._raises is not None:
-            self.engine._state.tenant("t").experience.route(facts_of(body).ref).raises = self._raises
+            self.engine.state.tenant("t").experience.route(facts_of(body).ref).raises = self._raises
         system = [span.path for span in body.blocks if span.section == "system"]
         prepared = self.engine.prepare(
             body,

@@ -366,7 +366,7 @@ def test_parallel_calls_lose_nothing_and_cost_what_automatic_caching_costs(tmp_p
         worker.start()
     for worker in workers:
         worker.join()
-    client = engine._state.tenant("t").experience.client("c")
+    client = engine.state.tenant("t").experience.client("c")
     store.close()
     assert problems == []
     assert all(paid <= automatic + 1e-9 for paid, automatic in settled)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +11,6 @@ from holdfast.records.events.sessions import TurnCancelled, TurnStarted
 from holdfast.records.token_usage import Usage
 from holdfast.store import Break, Call, Lane, Operation, Session, SqliteStore
 from holdfast.store.sqlite.store import EXECUTORS
-from holdfast.store.sqlite.write_queue import combined
 
 HOUR = 3_600_000_000
 NOON = 1_780_012_800_000_000 // HOUR * HOUR
@@ -86,7 +84,4 @@ class Hold:
 
 def queued(store: SqliteStore) -> int:
     """How many writes wait, those of one value combined."""
-    writer = store._writer
-    with writer._lock:
-        writer._queue = deque(combined(writer._queue))
-        return len(writer._queue)
+    return store.writer.combine()

@@ -95,10 +95,10 @@ def test_the_writer_finds_what_comes_while_it_looks_and_wakes_up_when_it_sleeps(
 ) -> None:
     monkeypatch.setattr(writer_module, "LINGER", 0.002)
     monkeypatch.setattr(writer_module, "LOOKS", 3)
-    writer = store._writer
+    writer = store.writer
     until = time.monotonic() + 30
     for number in range(20):
-        while number % 2 and not writer._asleep and time.monotonic() < until:
+        while number % 2 and not writer.asleep and time.monotonic() < until:
             time.sleep(0.001)
         answer = store.append_events("t1", [event(number)])
         while not answer.done() and time.monotonic() < until:

@@ -353,7 +353,7 @@ def test_one_that_cannot_be_written_fails_alone_with_its_events(store: SqliteSto
 def test_what_need_not_be_written_any_more_does_not_pile_up(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_module, "_UNCOMBINED", 10)
+    monkeypatch.setattr(writer_module, "UNCOMBINED", 10)
     held, begun = Hold(store), pending(1)
     post(store, begun, [event()], first=True)
     answers = [
@@ -361,8 +361,8 @@ def test_what_need_not_be_written_any_more_does_not_pile_up(
     ]
     ended = replace(begun, status="settled", usage=usage())
     post(store, ended, [event()])
-    assert len(store._writer._queue) <= 12
-    assert store._writer._queued_rows == len(store._writer._queue)
+    assert len(store.writer.queue) <= 12
+    assert store.writer.queued_rows == len(store.writer.queue)
     assert queued(store) == 2
     held.go.set()
     assert [answer.result() for answer in answers] == [*range(1, 101)]

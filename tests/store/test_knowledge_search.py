@@ -330,4 +330,4 @@ def test_words_are_remembered_for_few_tenants_at_a_time() -> None:
         counts.of(tenant, 1, 5)["word"] = tenant
     assert counts.of(999, 1, 5) == {"word": 999}
     assert counts.of(999, 2, 5) == counts.of(0, 1, 5) == {}
-    assert len(counts._tenants) <= 64
+    assert len(counts) <= 64

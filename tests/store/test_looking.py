@@ -49,7 +49,7 @@ def statements(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> list[str]
         connection.set_trace_callback(asked.append)
         return connection
 
-    store._readers._free.clear()
+    store.readers.free.clear()
     monkeypatch.setattr(connections, "connect", listening)
     return asked
 

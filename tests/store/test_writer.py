@@ -69,7 +69,7 @@ def test_ignored_failures_are_logged_and_counted(store: SqliteStore, caplog: pyt
 def test_a_store_far_behind_refuses_rather_than_hold_up_or_grow(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store._writer, "_backlog", 10)
+    monkeypatch.setattr(store.writer, "backlog", 10)
     held = Hold(store)
     first = store.append_events("t1", [event(n) for n in range(500)])
     second = store.append_events("t1", [event()])
@@ -160,13 +160,13 @@ def test_threads_read_and_write_at_once(store: SqliteStore) -> None:
 
 def test_a_reader_still_open_at_close_is_closed_when_it_is_done(path: Path) -> None:
     store = open_store(path)
-    with store._readers.snapshot() as connection:
+    with store.readers.snapshot() as connection:
         store.close()
         assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
 
 
 def test_a_reader_cannot_write(store: SqliteStore) -> None:
-    with pytest.raises(HoldfastError, match="cannot be written"), store._readers.snapshot() as connection:
+    with pytest.raises(HoldfastError, match="cannot be written"), store.readers.snapshot() as connection:
         connection.execute("DELETE FROM retention")
 
 
@@ -311,7 +311,7 @@ def test_everyone_who_closes_waits_until_it_is_done(path: Path) -> None:
     closing_first = threading.Thread(target=store.close)
     closing_first.start()
     threading.Timer(0.05, held.go.set).start()
-    while not store._writer._closed:
+    while not store.writer.closed:
         closing_first.join(0.001)
     store.close()
     assert answer.done()
@@ -342,7 +342,7 @@ class Unruly:
 def test_a_commit_or_rollback_that_fails_is_answered_and_the_writer_goes_on(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, statement: str, error: Exception
 ) -> None:
-    transaction = store._writer._transaction
+    transaction = store.writer.transaction
     unruly = Unruly(transaction.connection, statement, error)
     monkeypatch.setattr(transaction, "connection", unruly)
     with pytest.raises(HoldfastError):
@@ -354,8 +354,8 @@ def test_a_commit_or_rollback_that_fails_is_answered_and_the_writer_goes_on(
 
 
 def test_sessions_without_end_do_not_fill_the_memory(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "_STREAMS", 3)
+    monkeypatch.setattr(writer_module, "STREAMS", 3)
     for n in range(20):
         store.append_events("t1", [event(session=f"s{n}")]).result()
-    assert len(store._writer._transaction.streams) <= 4
+    assert len(store.writer.transaction.streams) <= 4
     assert all(len(store.events("t1", f"s{n}")) == 1 for n in range(20))

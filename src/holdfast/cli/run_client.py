@@ -103,7 +103,7 @@ def _through(
         _say(f"the gateway forwards to {shown_address(value)}, the address in the environment")
     for variable in chosen.untouched:
         _say(f"the address in {variable} is none that a gateway can forward to; it stays, and calls to it go past us")
-    with _gateway(config, upstreams, repair) as gateway:
+    with gateway_for_run(config, upstreams, repair) as gateway:
         gateway.begin(run, str(project_of(Path.cwd())), launch.started(client))
         code = _attend(launch.launch(client, os.environ, f"{gateway.address}/run/{run}", scratch, chosen.untouched))
     return code, gateway.report(run), gateway.level
@@ -127,7 +127,7 @@ class _Used(NamedTuple):
 
 
 @contextlib.contextmanager
-def _gateway(config: Config, upstreams: dict[str, str], repair: str | None) -> Iterator[_Used]:
+def gateway_for_run(config: Config, upstreams: dict[str, str], repair: str | None) -> Iterator[_Used]:
     """The gateway that runs, or one of our own where it has other upstreams or another level of repairs is asked
     for."""
     running_at = None if upstreams or repair else discovery.find(config)

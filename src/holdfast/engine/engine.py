@@ -42,8 +42,8 @@ from .state import State, facts_of
 if TYPE_CHECKING:
     from .reports import Reports
 
-TURNS = 256
-"""Lanes share so many turns: of two with the same one, the second waits while the first waits for the store."""
+LOCKS = 256
+"""Lanes share so many locks: of two with the same one, the second waits while the first waits for the store."""
 
 
 class EngineCore(Beside):
@@ -64,19 +64,19 @@ class EngineCore(Beside):
         self._store = store
         self._strict, self._timeout_s = strict, timeout
         super().__init__(State(settings, store), bus, reports)
-        self._repair_savings = RepairSavings()
-        self._turns = tuple(threading.RLock() for _ in range(TURNS))
-        self._state.keeper.end_left_behind()
+        self.repair_savings = RepairSavings()
+        self._locks = tuple(threading.RLock() for _ in range(LOCKS))
+        self.state.keeper.end_left_behind()
 
     # A request
 
     def parse(self, dialect: Dialect, raw: bytes, *, model: str = "") -> Body | Unreadable:
         """The dialect's parse, leaning on earlier bodies."""
-        return self._state.theirs.parse(dialect, raw, model=model)
+        return self.state.theirs.parse(dialect, raw, model=model)
 
     def read(self, body: Body) -> Reading:
         """A client's body as a cache sees it: blocks with their digests. What is prepared next is not read again."""
-        return self._state.theirs.read(body, facts_of(body))
+        return self.state.theirs.read(body, facts_of(body))
 
     def prepare(
         self,
@@ -109,7 +109,7 @@ class EngineCore(Beside):
         """
         check_request(body, lane)
         alone = self._read(body, lane, now, reading)
-        with self._turn(lane):
+        with self.lane_lock(lane):
             try:
                 if reset is not None:
                     _check_reason(reset)
@@ -128,13 +128,13 @@ class EngineCore(Beside):
                         strict=self._strict,
                     )
                     prepared = self._planned(draft, asked, body, lane, turn, ids, now)
-                    self._state.keeper.begun(lane)
+                    self.state.keeper.begun(lane)
                     if draft.repaired.ordered:  # so that they are kept even if the process is killed with the answer
-                        self._state.keeper.save_lane(lane)
+                        self.state.keeper.save_lane(lane)
                     return prepared
             except Exception:
                 with self._lock:
-                    self._state.keeper.undo(lane)
+                    self.state.keeper.undo(lane)
                     self._bypassed(body, alone, lane, now)
                 raise
 
@@ -144,13 +144,13 @@ class EngineCore(Beside):
         self._check_owner(prepared)
         with self._lock:
             if prepared.core.first_token is None and not prepared.core.done:
-                tenant = self._state.tenant(prepared.lane.tenant)
+                tenant = self.state.tenant(prepared.lane.tenant)
                 planner.first_token(tenant, prepared.core, now)
                 if self._store is not None:
                     prepared.estimated = usage or prepared.core.predicted(tenant.experience)
                     row = self._row(prepared, "pending")
                     assert row is not None
-                    self._state.keeper.record(row)
+                    self.state.keeper.record(row)
 
     def settle(self, prepared: PreparedCall, usage: Usage, *, now: float) -> Verdict:
         """The answer is complete: what it read and wrote, against what was predicted.
@@ -159,10 +159,10 @@ class EngineCore(Beside):
         compares: nothing is booked, told or learned.
         """
         self._check_owner(prepared)
-        with self._turn(prepared.lane), self._lock:
+        with self.lane_lock(prepared.lane), self._lock:
             if prepared.verdict is not None:
                 return prepared.verdict
-            state, lane, found = self._state, prepared.lane, prepared.core
+            state, lane, found = self.state, prepared.lane, prepared.core
             priced = facts.price(usage, found.request.model.ref)
             tenant = state.tenant(lane.tenant)
             if found.done:
@@ -174,7 +174,7 @@ class EngineCore(Beside):
             verdict = prepared.verdict = self._judged(prepared, priced, now)
             prepared.estimated = None
             row = self._row(prepared, "settled", now, verdict)
-            self._teller.settled(prepared, verdict, now, row)
+            self.journal.settled(prepared, verdict, now, row)
             self._play_repaired(prepared, priced, row, now)
             state.keeper.save_lane(lane)
             state.keeper.save_tenant(lane.tenant, tenant)
@@ -182,12 +182,12 @@ class EngineCore(Beside):
 
     def _judged(self, prepared: PreparedCall, usage: Usage, now: float) -> Verdict:
         """What was billed against what was predicted."""
-        state, lane, found = self._state, prepared.lane, prepared.core
+        state, lane, found = self.state, prepared.lane, prepared.core
         tenant, ledger = state.tenant(lane.tenant), state.fresh(lane, now)
         if found.request.model.ref not in tenant.loaded:
             state.pools(lane.tenant, found.request.model, now)
         verdict = planner.settle(tenant, ledger, found, usage, now, state.settings(lane))
-        prepared.repairs_save = self._repair_savings.judged(prepared, usage, state.settings(lane))
+        prepared.repairs_save = self.repair_savings.judged(prepared, usage, state.settings(lane))
         if prepared.sent.dialect == "gemini":
             verdict = gemini_contents.with_storage(state, prepared, verdict, now)
         if prepared.waited is not None:
@@ -196,7 +196,7 @@ class EngineCore(Beside):
 
     def _play_repaired(self, prepared: PreparedCall, usage: Usage, row: CallRecord | None, now: float) -> None:
         """Work out, on a thread that nobody waits for, what repairs would have saved; then the row is written again."""
-        state, lane = self._state, prepared.lane
+        state, lane = self.state, prepared.lane
 
         def save(saving: Saving) -> None:
             with self._lock:
@@ -205,7 +205,7 @@ class EngineCore(Beside):
                     state.keeper.record(replace(row, repairs_save=saving))
 
         experience = state.tenant(lane.tenant).experience
-        self._repair_savings.play(prepared, usage, experience, state.settings(lane), now, save)
+        self.repair_savings.play(prepared, usage, experience, state.settings(lane), now, save)
 
     def abandon(
         self, prepared: PreparedCall, *, now: float, error: str = "", partial: Partial | None = None
@@ -213,8 +213,8 @@ class EngineCore(Beside):
         """It was cancelled, failed (`error` names how) or was cut. `partial` is what had come of an answer that began:
         the provider has billed for that, and what it did not tell is estimated. Gives what was booked."""
         self._check_owner(prepared)
-        with self._turn(prepared.lane), self._lock:
-            state, lane, found = self._state, prepared.lane, prepared.core
+        with self.lane_lock(prepared.lane), self._lock:
+            state, lane, found = self.state, prepared.lane, prepared.core
             if found.done:
                 return prepared.estimated
             tenant, verdict = state.tenant(lane.tenant), None
@@ -228,7 +228,7 @@ class EngineCore(Beside):
                 planner.abandon(tenant, state.fresh(lane, now), found, now)
                 gemini_contents.abandoned(state, prepared)
             row = self._row(prepared, "failed" if error else "abandoned", now, verdict, error)
-            self._teller.abandoned(prepared, now, error, row, verdict)
+            self.journal.abandoned(prepared, now, error, row, verdict)
             state.keeper.save_lane(lane)
             if verdict is not None:
                 self._play_repaired(prepared, verdict.usage, row, now)
@@ -240,7 +240,7 @@ class EngineCore(Beside):
         reset `bypassed` if it parts from them for what is repaired or edited again. Its answer is taken to begin at
         once. A call that was prepared for the same request is to be abandoned first."""
         alone = self._read(body, lane, now)
-        with self._turn(lane), self._lock:
+        with self.lane_lock(lane), self._lock:
             self._bypassed(body, alone, lane, now)
 
     # A lane
@@ -248,7 +248,7 @@ class EngineCore(Beside):
     def fence(self, lane: Lane, *, now: float) -> int:
         """How many blocks of the lane's last request are under a live entry, or in an object that is paid for."""
         with self._lock:
-            state, last = self._state, self._state.ledger(lane, now).last
+            state, last = self.state, self.state.ledger(lane, now).last
             if last is None:
                 return 0
             model = facts.model(last.model)
@@ -263,34 +263,34 @@ class EngineCore(Beside):
         """How many more requests the lane is expected to make after this one: what an edit has to be paid back in."""
         prompt = self.read(body).prompt
         with self._lock:
-            ledger, experience = self._state.ledger(lane, now), self._state.tenant(lane.tenant).experience
+            ledger, experience = self.state.ledger(lane, now), self.state.tenant(lane.tenant).experience
             return odds(ledger, experience, kind_of(prompt), prompt.tokens, subagent=lane.subagent).remaining
 
     def announce(self, lane: Lane, reason: str, *, now: float) -> None:
         """The lane's next request may depart from its last one, for this reason (law 5)."""
         _check_reason(reason)
         check_lane("engine.announce", lane)
-        with self._turn(lane), self._lock:
-            self._state.fresh(lane, now).reset = reason
-            self._state.keeper.save_lane(lane)
+        with self.lane_lock(lane), self._lock:
+            self.state.fresh(lane, now).reset = reason
+            self.state.keeper.save_lane(lane)
 
     def end(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
         """The lane is over: what was kept for its bytes goes. Gives calls that let go of its cached contents."""
-        with self._turn(lane), self._lock:
-            self._state.forget(lane)
-            self._state.keeper.end_lane(lane, now)
-            return gemini_contents.ended(self._state, lane, now)
+        with self.lane_lock(lane), self._lock:
+            self.state.forget(lane)
+            self.state.keeper.end_lane(lane, now)
+            return gemini_contents.ended(self.state, lane, now)
 
     def let_go(self, before: float) -> None:
         """Lanes that were last used before this may be removed from the store: they are read again when they are
         needed."""
         with self._lock:
-            self._state.keeper.let_go(before)
+            self.state.keeper.let_go(before)
 
     def ledger(self, lane: Lane, *, now: float) -> Ledger:
         """What the lane has sent, to look at."""
         with self._lock:
-            return self._state.ledger(lane, now)
+            return self.state.ledger(lane, now)
 
     @property
     def store(self) -> Store | None:
@@ -298,40 +298,40 @@ class EngineCore(Beside):
 
     def settings(self, agent: str = "") -> Settings:
         """The settings of an agent."""
-        return self._state.settings_of(agent)
+        return self.state.settings_of(agent)
 
     @property
     def repairs_save(self) -> Totals:
         """What repairs would have saved of the calls that this engine has settled, to look at."""
-        return self._repair_savings.totals
+        return self.repair_savings.totals
 
     @property
     def reader(self) -> PromptReader:
         """What reads the clients' bodies, to look at."""
-        return self._state.theirs
+        return self.state.theirs
 
     def close(self, *, now: float) -> None:
         """Leave behind what makes the next start quick; whatever happened is stored already. The store stays open."""
-        self._teller.flush()
-        self._repair_savings.flush()
+        self.journal.flush()
+        self.repair_savings.flush()
         with self._lock:
-            self._state.close(now)
+            self.state.close(now)
 
     def _check_owner(self, prepared: PreparedCall) -> None:
         if prepared.owner is not self and prepared.owner is not None:
             raise HoldfastError(f"the call {prepared.call} was prepared by another engine; end it with that one")
 
-    def _turn(self, lane: Lane) -> AbstractContextManager[bool]:
+    def lane_lock(self, lane: Lane) -> AbstractContextManager[bool]:
         """What a lane's requests wait for each other with, in front of the lock: while one of them waits for the store,
         other lanes go on. A few lanes share one."""
-        return self._turns[hash((lane.tenant, lane.id)) % len(self._turns)]
+        return self._locks[hash((lane.tenant, lane.id)) % len(self._locks)]
 
     def _read(self, body: Body, lane: Lane, now: float, known: Reading | None = None) -> Reading:
         """Read a body. Others go on meanwhile: a large one takes a while."""
         model = facts_of(body)
-        reading = known or self._state.theirs.read(body, model)
+        reading = known or self.state.theirs.read(body, model)
         with self._lock:
-            self._state.pools(lane.tenant, model, now)
+            self.state.pools(lane.tenant, model, now)
         return reading
 
     def _durable(
@@ -349,7 +349,7 @@ class EngineCore(Beside):
         """What will be sent, once it may be. Where another process wrote the lane's ledger in between, it is decided
         again on what that one has sent; where the store does not keep what is new, without that if it may be."""
         with self._lock:
-            draft = drafting.draft(self._state, body, alone, lane, skip=skip, edits=edits, now=now)
+            draft = drafting.draft(self.state, body, alone, lane, skip=skip, edits=edits, now=now)
         try:
             wait(draft.writes, timeout)
         except VersionConflictError:
@@ -360,8 +360,8 @@ class EngineCore(Beside):
             if not again or not without:
                 raise
             with self._lock:
-                self._state.keeper.undo(lane)
-                self._state.keeper.late(problem)
+                self.state.keeper.undo(lane)
+                self.state.keeper.late(problem)
             return self._durable(body, alone, lane, now, skip, edits, timeout, without, again=False)
         return draft
 
@@ -376,7 +376,7 @@ class EngineCore(Beside):
         now: float,
     ) -> PreparedCall:
         """Plan a draft and register it; `ids` are those of what is told of it."""
-        state, settings, dialect = self._state, self._state.settings(lane), DIALECTS[body.dialect]
+        state, settings, dialect = self.state, self.state.settings(lane), DIALECTS[body.dialect]
         tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)
         waited = None if ledger.pings.uncovered is None else keepalive.waited(tenant, ledger, now)
         found = planner.prepare(tenant, ledger, asked, now, settings)
@@ -401,14 +401,14 @@ class EngineCore(Beside):
                 prepared.raw = _stored(prepared.raw, dialect, body.model)
             if body.dialect == "gemini" and settings.gemini.enabled:
                 gemini_contents.offer(state, prepared, ledger, now)
-            self._teller.planned(prepared, ids, self._row(prepared, "pending"))
+            self.journal.planned(prepared, ids, self._row(prepared, "pending"))
         except Exception:
             planner.abandon(tenant, ledger, found, now)
             raise
         return prepared
 
     def _bypassed(self, body: Body, alone: Reading, lane: Lane, now: float) -> None:
-        state, model = self._state, facts_of(body)
+        state, model = self.state, facts_of(body)
         sent = planner.PlanRequest(
             call="", prompt=alone.prompt, alone=alone.prompt, model=model, settings=alone.settings
         )

@@ -45,7 +45,7 @@ BLOBS = 32_000_000
 """Bytes kept where there is no store; those of the least recently used lanes are forgotten first."""
 
 MOST_LANES = 2_000
-_ENCODED = 128
+ENCODED = 128
 """Ledgers whose stored bytes are at hand: a lane's next request need not encode the same again."""
 _MOST_CALLS = 100_000
 _MOST_PENDING = 10_000
@@ -73,8 +73,8 @@ class Persistence:
     def __init__(self, store: Store | None) -> None:
         self.store = self._store = None if store is None else FallibleStore(store)
         self._lanes: LRU[tuple[str, str], LaneState] = LRU(MOST_LANES)
-        self._encoded: LRU[tuple[str, str], bytes] = LRU(_ENCODED)  # as the ledger is, if nothing changed it since
-        self._met: LRU[tuple[str, str], None] = LRU(MOST_LANES)
+        self.encoded: LRU[tuple[str, str], bytes] = LRU(ENCODED)  # as the ledger is, if nothing changed it since
+        self.sessions: LRU[tuple[str, str], None] = LRU(MOST_LANES)
         self._learning = None if self._store is None else TenantLearning(self._store)
         self._blobs = ByteMemory(BLOBS)
         self._replacements = None if self._store is None else edits.Replacements(self._store)
@@ -174,13 +174,13 @@ class Persistence:
     def meet(self, lane: Lane, now: float) -> None:
         """See that the lane's session is stored."""
         name = (lane.tenant, lane.session)
-        if self._store is None or name in self._met:
+        if self._store is None or name in self.sessions:
             return
         unknown = self._store.read(True, self._store.store.session, *name) is None
         if unknown:
             row = SessionRow(tenant=lane.tenant, id=lane.session, started_at=_micro(now), client=lane.client or None)
             self._store.put_session(row)
-        self._met[name] = None
+        self.sessions[name] = None
 
     def refresh(self, lane: Lane, now: float) -> Ledger | None:
         """The ledger as it is in memory. One that another process has written since is let go of, to be read again.
@@ -203,7 +203,7 @@ class Persistence:
         state.others = others
         if stale:
             del self._lanes[name]
-            self._encoded.pop(name, None)
+            self.encoded.pop(name, None)
             return None
         if state.born and any(future.done() and future.exception() is not None for future in state.born):
             inherited = ((ref.block, self.load(lane.tenant, ref.replacement)) for ref in state.ledger.edits.values())
@@ -211,7 +211,7 @@ class Persistence:
             state.born = [edits.record(store, lane.tenant, lane.id, block, data, now) for block, data in blocks]
         if state.recording:
             state.recording = [future for future in state.recording if not future.done()]
-            self._encoded.pop(name, None)
+            self.encoded.pop(name, None)
             edits.take_in(store, lane.tenant, lane.id, state.ledger)
         return self._lanes[name].ledger
 
@@ -219,7 +219,7 @@ class Persistence:
         """A request of the lane begins: remember how its ledger is. Gives writes that it has to wait for."""
         name = (lane.tenant, lane.id)
         state = self._lanes[name]
-        state.before = self._encoded.pop(name, None) or ledger.encode(state.ledger)
+        state.before = self.encoded.pop(name, None) or ledger.encode(state.ledger)
         return state.born
 
     def begun(self, lane: Lane) -> None:
@@ -227,7 +227,7 @@ class Persistence:
         state = self._lanes.peek((lane.tenant, lane.id))
         if state is not None:
             state.before = None
-            self._encoded.pop((lane.tenant, lane.id), None)
+            self.encoded.pop((lane.tenant, lane.id), None)
 
     def undo(self, lane: Lane) -> None:
         """The request that began does not go out: the ledger is as it was before."""
@@ -235,7 +235,7 @@ class Persistence:
         if state is None or state.before is None:
             return
         before, state.before = ledger.decode(state.before), None
-        self._encoded.pop((lane.tenant, lane.id), None)
+        self.encoded.pop((lane.tenant, lane.id), None)
         for name in state.ledger.__struct_fields__:
             setattr(state.ledger, name, getattr(before, name))
 
@@ -257,7 +257,7 @@ class Persistence:
         data, version = ledger.encode(state.ledger), state.version
         if version.unread:  # what is stored must stay
             return None if on_conflict == "keep" else store.put_ledger(*name, data, expected=0)
-        self._encoded[name] = data
+        self.encoded[name] = data
         return version.writing(store.put_ledger(*name, data, expected=version.known, on_conflict=on_conflict))
 
     def known(self, lane: Lane) -> bool:
@@ -269,7 +269,7 @@ class Persistence:
 
     def end_lane(self, lane: Lane, now: float) -> None:
         self._lanes.pop((lane.tenant, lane.id), None)
-        self._encoded.pop((lane.tenant, lane.id), None)
+        self.encoded.pop((lane.tenant, lane.id), None)
         if self._store is not None:
             self._store.end_lane(lane.tenant, lane.id, _micro(now))
 
@@ -278,8 +278,8 @@ class Persistence:
         for name, state in list(self._lanes.items()):
             if state.before is None and state.ledger.last is not None and state.ledger.last.at < before:
                 del self._lanes[name]
-                self._encoded.pop(name, None)
-        self._met.clear()
+                self.encoded.pop(name, None)
+        self.sessions.clear()
 
     # Tenants
 

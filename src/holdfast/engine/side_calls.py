@@ -30,30 +30,30 @@ WANTED = "off"
 
 class Beside:
     def __init__(self, state: State, bus: Bus | None, reports: Reports | None) -> None:
-        self._state, self._ids, self._lock = state, IDS, threading.RLock()
-        self._teller = CallJournal(state.keeper.store, bus, reports, self._ids)
+        self.state, self._ids, self._lock = state, IDS, threading.RLock()
+        self.journal = CallJournal(state.keeper.store, bus, reports, self._ids)
 
     def report_to(self, reports: Reports) -> None:
         """Write break reports there from now on, unless the engine was made with a place for them."""
         with self._lock:
-            self._teller.report_to(reports)
+            self.journal.report_to(reports)
 
     def load(self, lane: Lane, body: Body, *, now: float) -> None:
         """Have at hand what is stored of a lane and of its tenant's caches: what comes next need not wait for it."""
         with self._lock:
-            self._state.pools(lane.tenant, facts_of(body), now)
-            self._state.ledger(lane, now)
+            self.state.pools(lane.tenant, facts_of(body), now)
+            self.state.ledger(lane, now)
 
     def load_recent(self, *, now: float) -> list[str]:
         """The same for the lanes of the last hour, before there is a request. Gives their tenants."""
         with self._lock:
-            return self._state.load_recent(now)
+            return self.state.load_recent(now)
 
     def given(self, dialect: Dialect, raw: bytes, *, model: str = "") -> tuple[Body, Reading] | None:
         """A client's body in which something of ours stands, parsed and read; None where it cannot be. It leans on
         earlier ones of its kind: beside those that clients send, both would be read from the start every time."""
-        body = self._state.given.parse(dialect, raw, model=model)
-        return (body, self._state.given.read(body, facts_of(body))) if isinstance(body, Body) else None
+        body = self.state.given.parse(dialect, raw, model=model)
+        return (body, self.state.given.read(body, facts_of(body))) if isinstance(body, Body) else None
 
     def note(
         self,
@@ -79,17 +79,17 @@ class Beside:
             call or self._ids.new(), lane, kind, model, started, ended, first_token, priced, error, why, estimated
         )
         with self._lock:
-            self._state.keeper.meet(lane, started)
-            self._state.keeper.put_call(noted.row())
+            self.state.keeper.meet(lane, started)
+            self.state.keeper.put_call(noted.row())
             if ended is not None:
-                self._teller.noted(noted, ended, self._lost(noted) if kind == "bypassed" else None)
+                self.journal.noted(noted, ended, self._lost(noted) if kind == "bypassed" else None)
         return noted.call
 
     def succeed(self, lane: Lane, model: str, *, now: float) -> None:
         """The login of this lane's tenant turned out to be a renewed one: what was learned and what is believed to be
         cached under the token before it (`lane.before`) counts for it too. `model` is the lane's."""
         with self._lock:
-            state = self._state
+            state = self.state
             state.pools(lane.before, facts.model(model), now)
             mine = state.tenant(lane.tenant)
             succession.share(mine, state.tenant(lane.before), now)
@@ -106,7 +106,7 @@ class Beside:
     def _lost(self, noted: Noted) -> int | None:
         """Tokens that a call past us was billed for although the lane had them cached, as far as is known. None where
         there is nothing to list: it was not answered, or the client wanted it so and lost nothing."""
-        state, lane, usage = self._state, noted.lane, noted.usage
+        state, lane, usage = self.state, noted.lane, noted.usage
         if usage is None:
             return None
         nothing = None if noted.why in ("", WANTED) else 0
@@ -126,61 +126,61 @@ class Beside:
     def tell(self, lane: Lane, *payloads: Event, now: float) -> None:
         """Events of a lane's session, for the store and the bus."""
         with self._lock:
-            self._teller.emit(lane, None, now, *payloads)
+            self.journal.emit(lane, None, now, *payloads)
 
     def cold(self, tenant: str) -> None:
         """The provider's caches are known to be empty for this tenant; what was learned stays."""
         with self._lock:
-            self._state.tenant(tenant).cold()
+            self.state.tenant(tenant).cold()
 
     # Cached contents (Gemini) and keep-alive
 
     def answered(self, prepared: PreparedCall, call: SideCall, status: int, raw: bytes, *, now: float) -> None:
         """A call that had to be made first has been answered: the request may name what was created (Gemini)."""
         with self._lock:
-            gemini_contents.answered(self._state, prepared, call, status, raw, now)
+            gemini_contents.answered(self.state, prepared, call, status, raw, now)
 
     def gone(self, prepared: PreparedCall, status: int, raw: bytes, *, now: float) -> bytes | None:
         """The request was refused: the bytes to send instead if the provider does not know the object that it named;
         None where the error is something else."""
         with self._lock:
-            return gemini_contents.gone(self._state, prepared, status, raw, now)
+            return gemini_contents.gone(self.state, prepared, status, raw, now)
 
     def chores(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
         """Calls to make between requests of a lane's agent: refresh objects in use, delete what nobody needs."""
         with self._lock:
-            return gemini_contents.due(self._state, lane, now)
+            return gemini_contents.due(self.state, lane, now)
 
     def chore_done(self, lane: Lane, call: SideCall, status: int, raw: bytes, *, now: float) -> None:
         """A call beside the requests has been answered. An object that was created can be named from now on, and what
         it cost is charged to the agent's next request."""
         with self._lock:
-            gemini_contents.chore_done(self._state, lane, call, status, raw, now)
+            gemini_contents.chore_done(self.state, lane, call, status, raw, now)
 
     def chore_dropped(self, lane: Lane, call: SideCall) -> None:
         """A call beside the requests was not made: what it was for may be asked for again."""
         with self._lock:
-            gemini_contents.dropped(self._state, lane, call)
+            gemini_contents.dropped(self.state, lane, call)
 
     def release_contents(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
         """The lane is left and may go on later: calls that delete the cached contents which no other one needs."""
         with self._lock:
-            return gemini_contents.ended(self._state, lane, now)
+            return gemini_contents.ended(self.state, lane, now)
 
     def pings(self, lanes: Collection[Lane], *, now: float) -> tuple[DuePing, ...]:
         """Keep-alive requests that are due on these idle lanes; none unless they are switched on. Each is given out
         once, and brought back with `pinged` or `ping_failed`."""
         with self._lock:
-            found = (keepalive.due(self._state, lane, self._ids.new(), now) for lane in lanes)
+            found = (keepalive.due(self.state, lane, self._ids.new(), now) for lane in lanes)
             return tuple(due for due in found if due is not None)
 
     def pinged(self, due: DuePing, usage: Usage, *, now: float) -> None:
         """A ping has been answered: it kept what it read, and costs what was billed."""
         with self._lock:
-            billed = keepalive.answered(self._state, due, usage, now)
-            self._teller.pinged(due.lane, due.call, billed, now)
+            billed = keepalive.answered(self.state, due, usage, now)
+            self.journal.pinged(due.lane, due.call, billed, now)
 
     def ping_failed(self, due: DuePing, *, now: float, error: str = "") -> None:
         """A ping was not sent or not answered (`error` names how): it kept nothing."""
         with self._lock:
-            keepalive.failed(self._state, due, now, error)
+            keepalive.failed(self.state, due, now, error)

@@ -69,7 +69,7 @@ class State:
         self.theirs = PromptReader()
         self.given = PromptReader(kept_bodies=GIVEN_BODIES, beside=self.theirs)
         self.ours = PromptReader(kept_bodies=OURS_BODIES, kept_blocks=OURS_BLOCKS)
-        self._tenants: OrderedDict[str, Tenant] = OrderedDict()
+        self.tenants: OrderedDict[str, Tenant] = OrderedDict()
         self._room = Room(STREAMS)
         self._memories: OrderedDict[str, ByteMemory] = OrderedDict()
         self._bodies: OrderedDict[tuple[str, str], Body] = OrderedDict()
@@ -83,14 +83,14 @@ class State:
         return self._settings(agent)
 
     def tenant(self, name: str) -> Tenant:
-        tenant = self._tenants.get(name)
+        tenant = self.tenants.get(name)
         if tenant is not None:
-            self._tenants.move_to_end(name)
+            self.tenants.move_to_end(name)
             return tenant
-        self._tenants[name] = tenant = self.keeper.tenant(name)
+        self.tenants[name] = tenant = self.keeper.tenant(name)
         tenant.room = self._room
-        if len(self._tenants) > MOST_TENANTS:
-            self._tenants.popitem(last=False)
+        if len(self.tenants) > MOST_TENANTS:
+            self.tenants.popitem(last=False)
         return tenant
 
     def ledger(self, lane: Lane, now: float) -> Ledger:
@@ -126,7 +126,7 @@ class State:
         return list(tenants)
 
     def close(self, now: float) -> None:
-        for name, tenant in self._tenants.items():
+        for name, tenant in self.tenants.items():
             self.keeper.finish_tenant(name, tenant, now)
 
     def memory(self, tenant: str) -> ByteMemory:

@@ -35,13 +35,13 @@ class Desk:
 
     def find(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Identity:
         source = RequestSource(
-            headers, query, body, lambda: self._read(body), project=project, care=lambda _agent: self.care
+            headers, query, body, lambda: self.read(body), project=project, care=lambda _agent: self.care
         )
         return self.identities.find(source, self.now)
 
     def send(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Identity:
         found = self.find(headers, body, query, project)
-        self.identities.sent(found, body, lambda: self._read(body), self.now)
+        self.identities.sent(found, body, lambda: self.read(body), self.now)
         self.now += 1
         return found
 
@@ -53,7 +53,7 @@ class Desk:
         body = self.body(known[0].name, shape.body, known[1])
         return self.send({**headers_of(shape), **more}, body, shape.path.partition("?")[2])
 
-    def _read(self, body: Body) -> Reading:
+    def read(self, body: Body) -> Reading:
         self.reads += 1
         return self.reader.read(body, facts_of(body))
 

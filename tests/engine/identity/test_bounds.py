@@ -99,7 +99,7 @@ def test_many_conversations_of_many_tenants_stay_bounded(tmp_path: Path, monkeyp
     monkeypatch.setattr(identities, "MOST_TENANTS", 10)
     store = open_store(tmp_path / "h.db")
     desk = Desk(store)
-    monkeypatch.setattr(desk.identities, "_lanes", LaneIndex(most=20))
+    monkeypatch.setattr(desk.identities, "lanes", LaneIndex(most=20))
     for number in range(60):
         tenant = {**HEADERS, "x-api-key": str(number)}
         desk.send(tenant, desk.body("anthropic", words(f"Hello {number}")))
@@ -108,10 +108,10 @@ def test_many_conversations_of_many_tenants_stay_bounded(tmp_path: Path, monkeyp
         desk.send({**tenant, **sub}, desk.body("anthropic", words("Hello")))
         desk.find({**tenant, **sub, "x-claude-code-session-id": "unseen"}, desk.body("anthropic", words("Hello")))
     kept = desk.identities
-    assert len(kept._lanes) == 20
-    assert kept._lanes.places == 20
-    assert len(kept._heads) == 10
-    assert len(kept._tenants) == 10
+    assert len(kept.lanes) == 20
+    assert kept.lanes.places == 20
+    assert len(kept.heads) == 10
+    assert len(kept.tenants) == 10
     store.close()
 
 
@@ -119,28 +119,28 @@ def test_a_session_with_many_models_remembers_a_few() -> None:
     desk = Desk()
     for number in range(50):
         desk.send({"x-holdfast-session": "s"}, desk.body("anthropic", words("Hello", model=f"m{number}")))
-    assert [list(heads) for heads in desk.identities._heads.values()] == [[f"m{n}" for n in range(42, 50)]]
+    assert [list(heads) for heads in desk.identities.heads.values()] == [[f"m{n}" for n in range(42, 50)]]
 
 
 def test_bodies_that_are_never_sent_are_let_go() -> None:
     desk = Desk()
     for number in range(50):
         desk.find(HEADERS, desk.body("anthropic", words(f"Hello {number}")))
-    assert len(desk.identities._chains) <= 8
+    assert len(desk.identities.chains) <= 8
     other = Desk()
     other.send(HEADERS, other.body("anthropic", words("Hello")))
-    assert len(other.identities._chains) == 0
+    assert len(other.identities.chains) == 0
 
 
 def test_the_prompts_to_go_on_from_are_bounded() -> None:
     desk, chains = Desk(), ChainReader(kept_blocks=10)
     for number in range(8):
         body = desk.body("anthropic", words(f"Hello {number}", "Hi", "Go on"))
-        chains.read(desk._read(body).prompt, b"scope")
-    assert sum(len(walk.blocks) for walk in chains._walks.values()) <= 10
+        chains.read(desk.read(body).prompt, b"scope")
+    assert sum(len(walk.blocks) for walk in chains.walks.values()) <= 10
     body = desk.body("anthropic", words(*["x"] * 40))
-    assert len(chains.read(desk._read(body).prompt, b"scope").after) == 20
-    assert len(chains._walks) == 0
+    assert len(chains.read(desk.read(body).prompt, b"scope").after) == 20
+    assert len(chains.walks) == 0
 
 
 def test_a_chain_gone_on_from_is_the_chain_read_anew() -> None:
@@ -148,7 +148,7 @@ def test_a_chain_gone_on_from_is_the_chain_read_anew() -> None:
     texts = ("Hello", "Hi", "Read it", "Done", "Thanks", "Bye", "Wait", "Yes")
     for end in (1, 2, 3, 5, 3, 7, 8, 1):
         for system in ("You help.", "Other."):
-            prompt = desk._read(desk.body("anthropic", words(*texts[:end], system=system))).prompt
+            prompt = desk.read(desk.body("anthropic", words(*texts[:end], system=system))).prompt
             assert kept.read(prompt, b"scope") == ChainReader().read(prompt, b"scope")
 
 
@@ -159,7 +159,7 @@ def test_threads_do_not_disturb_each_other() -> None:
         (name, [desk.body("anthropic", words(f"I am {name}", *texts[1:end])) for end in range(1, 24, 2)])
         for name in range(8)
     ]
-    reads = {id(body): desk._read(body) for _, bodies in requests for body in bodies}
+    reads = {id(body): desk.read(body) for _, bodies in requests for body in bodies}
 
     def talk(each: tuple[int, list[Body]]) -> set[str]:
         found = set()

@@ -105,10 +105,7 @@ def test_thoughts_that_the_provider_drops_at_a_new_turn_do_not_matter() -> None:
     found = [_send(desk, {**model, "messages": messages[:end]}) for end in (1, 3, 5)]
     assert len({each.lane.id for each in found}) == 1
     kinds = [
-        {
-            block.kind
-            for block in desk._read(desk.body("anthropic", {**model, "messages": messages[:end]})).prompt.blocks
-        }
+        {block.kind for block in desk.read(desk.body("anthropic", {**model, "messages": messages[:end]})).prompt.blocks}
         for end in (3, 5)
     ]
     assert ["thinking" in each for each in kinds] == [True, False]

@@ -21,7 +21,7 @@ HEADERS = {"user-agent": "my-agent/1.0", "x-api-key": "one"}
 
 def _send(desk: Desk, *texts: str, **more: Any) -> Identity:
     found = desk.send(HEADERS, desk.body("anthropic", words(*texts, **more)))
-    _remember_session(desk.identities._store, found)
+    _remember_session(desk.identities.store, found)
     return found
 
 

@@ -94,7 +94,7 @@ class Door:
 
     def ask(self, passage: Passage, query: dict[str, str] | None = None) -> Exchange:
         """What the provider makes of what is sent."""
-        incoming = passage._incoming
+        incoming = passage.incoming
         encoding = incoming.named().get("content-encoding", "") if passage.verbatim else ""
         plain = decoded(passage.raw, encoding, 10**8)
         assert plain is not None

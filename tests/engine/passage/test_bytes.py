@@ -73,7 +73,7 @@ def test_without_markers_it_is_what_the_client_sent(run: list[Shape], strategy: 
     for shape, passage, dialect, model in passed(door, run):
         raw = shape.body or b""
         if passage.verbatim:
-            assert passage.raw is passage._incoming.body
+            assert passage.raw is passage.incoming.body
         if passage.raw == raw:
             continue
         assert passage.prepared is not None
@@ -88,13 +88,13 @@ def test_with_repairs_what_is_prepared_is_what_is_sent_but_for_markers(run: list
     door = Door(Cache(repair="on"))
     for _shape, passage, dialect, model in passed(door, run):
         if passage.prepared is None:
-            assert passage.raw is passage._incoming.body
+            assert passage.raw is passage.incoming.body
             continue
         sent = passage.prepared.sent.raw
         before, after = bare(sent, dialect, model), bare(passage.raw, dialect, model)
         assert before == after or unwrapped(before, dialect, model) == unwrapped(after, dialect, model)
         changed = any(repair.applied for repair in passage.prepared.repairs)
-        assert changed or sent == passage._incoming.body
+        assert changed or sent == passage.incoming.body
 
 
 @pytest.mark.unmeasured
@@ -104,7 +104,7 @@ def test_as_the_client_sent_it(run: list[Shape], encoding: str) -> None:
     door = Door(Cache(strategy="passthrough", repair="off", client_markers="respect"))
     for _shape, passage, _dialect, _model in passed(door, run, encoding):
         assert passage.verbatim
-        assert passage.raw is passage._incoming.body
+        assert passage.raw is passage.incoming.body
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ def test_an_answer_that_we_cannot_read_does_not_disturb(
     door: Door, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passage = door.begin(raw_of(talk(0)))
-    monkeypatch.setattr(type(passage._dialect), "tap", fails if where == "tap" else lambda _self: Broken(where))
+    monkeypatch.setattr(type(passage.dialect), "tap", fails if where == "tap" else lambda _self: Broken(where))
     door.carry(passage)
     (row,) = door.rows()
     assert (row.status, row.error) == ("abandoned", None)

@@ -40,7 +40,7 @@ def fails(*_args: Any, **_more: Any) -> Any:
 
 def untouched(door: Door, passage: Passage, raw: bytes, why: str, encoding: str = "") -> None:
     """The client's own bytes go, and the client is told why."""
-    assert passage.raw is passage._incoming.body
+    assert passage.raw is passage.incoming.body
     assert passage.raw == ENCODERS[encoding](raw)
     assert passage.verbatim
     assert passage.prepared is None
@@ -300,7 +300,7 @@ def test_a_compressed_body_that_is_not_changed_goes_as_it_came(doors: Callable[.
     passage = door.begin(raw_of(talk(1)), encoding=encoding)
     assert passage.prepared is not None
     assert passage.verbatim
-    assert passage.raw is passage._incoming.body
+    assert passage.raw is passage.incoming.body
     exchange = door.carry(passage)
     assert passage.prepared.verdict is not None
     assert passage.prepared.verdict.usage.prompt == exchange.record.prompt_tokens

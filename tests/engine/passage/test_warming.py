@@ -31,4 +31,4 @@ def test_a_slow_machine_is_warmed_up_all_the_same(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Passages, "__init__", partialmethod(slow, Passages.__init__))
     warm_up.__wrapped__()
     assert [(passage.bypass, passage.prepared is None) for passage in passages] == [(None, False)] * len(passages)
-    assert {passage._dialect.name for passage in passages} == {name for name in DIALECTS if name != "openrouter"}
+    assert {passage.dialect.name for passage in passages} == {name for name in DIALECTS if name != "openrouter"}

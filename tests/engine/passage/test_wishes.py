@@ -13,7 +13,7 @@ from holdfast.config.sections.server import Gateway
 from holdfast.core.repairs import NAMES
 from holdfast.engine.passage import without_ours
 from holdfast.engine.passage.client_request import Incoming, Wishes, wishes
-from holdfast.engine.passage.response_headers import _LONGEST, _header
+from holdfast.engine.passage.response_headers import LONGEST_VALUE, header
 from holdfast.wire import DIALECTS
 from tests import shapes
 from tests.engine.driving import MODELS, raw_of, talk
@@ -121,9 +121,9 @@ def test_headers_of_a_plan(doors: Callable[..., Door]) -> None:
 
 
 def test_a_header_is_one_short_line_of_plain_characters() -> None:
-    name, value = _header(b"x-holdfast-plan", "a\r\nset-cookie: b\0ü" + "c" * 5_000)
+    name, value = header(b"x-holdfast-plan", "a\r\nset-cookie: b\0ü" + "c" * 5_000)
     assert (name, value[:20]) == (b"x-holdfast-plan", b"a??set-cookie: b??cc")
-    assert len(value) == _LONGEST
+    assert len(value) == LONGEST_VALUE
 
 
 # Pre-flight
@@ -152,7 +152,7 @@ def test_a_turn_that_costs_too_much_is_held(doors: Callable[..., Door], dialect:
     passage.cut("late")
     assert [(row.status, row.error) for row in door.rows()] == [("failed", "held by pre-flight")]
     assert door.engine.ledger(passage.lane, now=door.clock.now()).last is None
-    experience = door.engine._state.tenant(passage.lane.tenant).experience
+    experience = door.engine.state.tenant(passage.lane.tenant).experience
     assert experience.client("cli").reserved == 0
 
 
@@ -231,7 +231,7 @@ def test_a_title_goes_as_it_is_and_leaves_no_trace_in_a_lane(door: Door) -> None
     sides = [passage for passage in passages if passage.found is not None and passage.found.side]
     assert len(sides) == 1
     side = sides[0]
-    assert side.raw is side._incoming.body
+    assert side.raw is side.incoming.body
     assert (side.verbatim, side.prepared, side.bypass, side.held) == (True, None, None, None)
     assert side.response_headers() == [(b"x-holdfast-call", (side.call or "").encode())]
     side.answer(200, [(b"content-type", b"application/json")])

@@ -85,17 +85,17 @@ class ChainReader:
     """Makes chains, and goes on from the last prompt that began the same: most only grow. Not safe for threads."""
 
     def __init__(self, kept_blocks: int = KEPT_BLOCKS) -> None:
-        self._walks: LRU[tuple[bytes, bytes], _Walk] = LRU(kept_blocks, size_of=lambda walk: len(walk.blocks))
+        self.walks: LRU[tuple[bytes, bytes], _Walk] = LRU(kept_blocks, size_of=lambda walk: len(walk.blocks))
 
     def read(self, prompt: Prompt, scope: bytes) -> Chain:
         """The chain of a prompt; in another scope the same words give other digests."""
         blocks = prompt.blocks
         name = (scope, next((block.digest for block in blocks if block.section == "messages"), b""))
-        walk = self._walks.pop(name, None)
+        walk = self.walks.pop(name, None)
         if walk is None or walk.blocks != blocks[: len(walk.blocks)]:
             walk = _Walk(scope)
         walk.go_on(blocks)
-        self._walks[name] = walk
+        self.walks[name] = walk
         return walk.chain(scope, prompt.keys[-1] if prompt.keys else b"")
 
 

@@ -78,14 +78,14 @@ class Identities:
     def __init__(self, key: bytes, *, store: Store | None = None, continues: bool = False) -> None:
         self._key = key
         self._accounts, self._continues = Accounts(key, store), continues
-        self._store = store
+        self.store = store
         self._ulids = Ulids()
         self._lock = threading.Lock()
-        self._lanes = LaneIndex()
+        self.lanes = LaneIndex()
         self._reader = ChainReader()
-        self._tenants: LRU[str, None] = LRU(MOST_TENANTS)
-        self._heads: LRU[tuple[str, str, str], LRU[str, str]] = LRU(MOST_HEADS)  # lanes by model
-        self._chains: LRU[int, tuple[Body, bytes, Chain]] = LRU(_CHAINS)  # of bodies on their way to `sent`
+        self.tenants: LRU[str, None] = LRU(MOST_TENANTS)
+        self.heads: LRU[tuple[str, str, str], LRU[str, str]] = LRU(MOST_HEADS)  # lanes by model
+        self.chains: LRU[int, tuple[Body, bytes, Chain]] = LRU(_CHAINS)  # of bodies on their way to `sent`
 
     def tenant(self, headers: Headers, query: str) -> str:
         """A keyed hash of the credential, the same wherever it stands in the request; `local` without one. That of a
@@ -155,11 +155,11 @@ class Identities:
             return
         chain = None if previous_response(body) is not None else self._chain(body, identity.scope, read)
         with self._lock:
-            self._chains.pop(id(body), None)
-            record = self._lanes.get(lane) or LaneRecord(lane, body.model, now, now, project=identity.project)
+            self.chains.pop(id(body), None)
+            record = self.lanes.get(lane) or LaneRecord(lane, body.model, now, now, project=identity.project)
             record.by_response = body.dialect == "openai_responses"
             record.shared |= identity.shared
-            for each in (*self._lanes.put(record, chain, now), record):
+            for each in (*self.lanes.put(record, chain, now), record):
                 self._save(each)
 
     def answered(self, identity: Identity, response_id: str) -> None:
@@ -167,9 +167,9 @@ class Identities:
         if not identity.scope:
             return
         with self._lock:
-            record = self._lanes.get(identity.lane)
+            record = self.lanes.get(identity.lane)
             if record is not None and record.by_response:
-                self._lanes.answered(record, (response_id,))
+                self.lanes.answered(record, (response_id,))
                 self._save(record)
 
     def unanswered(self, identity: Identity) -> None:
@@ -177,7 +177,7 @@ class Identities:
         if not identity.scope:
             return
         with self._lock:
-            record = self._lanes.get(identity.lane)
+            record = self.lanes.get(identity.lane)
             if record is not None:
                 record.unanswered = True
 
@@ -203,14 +203,14 @@ class Identities:
         agent = safe_name(self._key, name.parent_agent) if name.parent_agent else ""
         place = (tenant, session, agent)
         with self._lock:
-            if place not in self._heads and self._store is not None:
-                self._load_heads(self._store, tenant, session)
-            heads = self._heads.setdefault(place, LRU(_MODELS))
+            if place not in self.heads and self.store is not None:
+                self._load_heads(self.store, tenant, session)
+            heads = self.heads.setdefault(place, LRU(_MODELS))
             return heads.peek(model) or next(reversed([*heads.values()]), None)
 
     def _remember_head(self, lane: Lane, model: str) -> None:
         place = (lane.tenant, lane.session, lane.agent)
-        self._heads.setdefault(place, LRU(_MODELS))[model] = lane.id
+        self.heads.setdefault(place, LRU(_MODELS))[model] = lane.id
 
     def _load_heads(self, store: Store, tenant: str, session: str) -> None:
         """The lanes of a session that was here before a restart."""
@@ -244,15 +244,15 @@ class Identities:
     def _after(self, tenant: str, response: str, now: float) -> LaneMatch | None:
         with self._lock:
             self._load(tenant, now)
-            record = self._lanes.by_response(tenant, response)
+            record = self.lanes.by_response(tenant, response)
             return None if record is None else LaneMatch(record)
 
     def _continued(self, tenant: str, query: LaneQuery, now: float) -> tuple[LaneMatch | None, str]:
         with self._lock:
             self._load(tenant, now)
-            if (match := self._lanes.match(query)) is not None:
+            if (match := self.lanes.match(query)) is not None:
                 return match, "prefix chain"
-            return self._lanes.opening(query, now), "resend"
+            return self.lanes.opening(query, now), "resend"
 
     def _new(self, sender: _Sender, session: str, model: str, why: str, scope: bytes) -> Identity:
         """A new lane: in a session of its own, or beside the others of the session it names."""
@@ -271,27 +271,27 @@ class Identities:
     def _chain(self, body: Body, scope: bytes, read: Callable[[], Reading]) -> Chain:
         """The body's chain; `find` and `sent` ask for the same one."""
         with self._lock:
-            kept = self._chains.get(id(body))
+            kept = self.chains.get(id(body))
         if kept is not None and kept[0] is body and kept[1] == scope:
             return kept[2]
         prompt = read().prompt
         with self._lock:
             chain = self._reader.read(prompt, scope)
-            self._chains[id(body)] = (body, scope, chain)
+            self.chains[id(body)] = (body, scope, chain)
         return chain
 
     def _load(self, tenant: str, now: float) -> None:
         """Restore a tenant's lanes from the store, if it was not here lately."""
-        if self._store is None:
+        if self.store is None:
             return
-        if tenant not in self._tenants:
-            for record in lane_store.load(self._store, tenant, now):
-                self._lanes.restore(record)
-        self._tenants[tenant] = None
+        if tenant not in self.tenants:
+            for record in lane_store.load(self.store, tenant, now):
+                self.lanes.restore(record)
+        self.tenants[tenant] = None
 
     def _save(self, record: LaneRecord) -> None:
-        if self._store is not None:
-            lane_store.save(self._store, record)
+        if self.store is not None:
+            lane_store.save(self.store, record)
 
 
 def _beside(sender: _Sender) -> Identity:

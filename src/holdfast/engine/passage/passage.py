@@ -100,9 +100,9 @@ class Passage:
     _ended = False
 
     def __init__(self, passages: Passages, incoming: Incoming, dialect: Dialect, model: str) -> None:
-        self._passages, self._incoming, self._dialect, self._model = passages, incoming, dialect, model
+        self._passages, self.incoming, self.dialect, self._model = passages, incoming, dialect, model
         self.raw = incoming.body
-        self._heard = Hearing()
+        self.tap = Hearing()
         self.started = passages.clock()
         self._budget = Budget(passages.timer, passages.wall)
 
@@ -119,7 +119,7 @@ class Passage:
             self._pass_by("error", error)
 
     def _enter(self) -> None:
-        engine, incoming = self._passages.engine, self._incoming
+        engine, incoming = self._passages.engine, self.incoming
         gateway = self._gateway = self._passages.settings.gateway
         headers = incoming.named()
         asked = wishes(headers)
@@ -130,7 +130,7 @@ class Passage:
             self.bypass = "encoding"
             return
         self._next("parse")
-        body = engine.parse(self._dialect, plain, model=self._model)
+        body = engine.parse(self.dialect, plain, model=self._model)
         if isinstance(body, Unreadable):
             self.bypass = "unreadable"
             return
@@ -201,9 +201,9 @@ class Passage:
             now=self.started,
             timeout=gateway.limits.wait_ms / 2_000,  # the rest is for what comes after it
             project=asked.project,
-            directory=self._incoming.project,
+            directory=self.incoming.project,
             off=asked.no_memory or self.lane.observed,
-            from_page=from_page(self._incoming.named()),
+            from_page=from_page(self.incoming.named()),
         )
         return remembered(passages.remembering, reminder, passages.engine) or as_it_came
 
@@ -220,7 +220,7 @@ class Passage:
             self._warning = saying.warning(cost, most)
             return True
         self._passages.engine.abandon(prepared, now=self._now(), error="held by pre-flight")
-        self.held, self._ended = saying.held(self._dialect, prepared.call, cost, most, gateway.headers), True
+        self.held, self._ended = saying.held(self.dialect, prepared.call, cost, most, gateway.headers), True
         self._unanswered()
         return False
 
@@ -231,7 +231,7 @@ class Passage:
 
     def _pass_by(self, why: str, error: Exception | None = None) -> None:
         """The client's own bytes go. Where the engine itself failed it knows so already."""
-        self.bypass, self.raw, self.verbatim = why, self._incoming.body, True
+        self.bypass, self.raw, self.verbatim = why, self.incoming.body, True
         # The engine knows the request as it was prepared: with memory in it.
         known = self._stage == "prepare" and (self._given is None or self._given.body is self._body)
         self._untold = not known and self.found is not None and not self.found.side
@@ -260,9 +260,9 @@ class Passage:
                 return lane
             observed = self._gateway is not None and self._gateway.subscriptions == "observe"
             return replace(lane, observed=observed, before=self._passages.identities.before(lane.tenant))
-        tenant = self._incoming.tenant
+        tenant = self.incoming.tenant
         if tenant is None:
-            tenant = self._passages.identities.tenant(self._incoming.named(), self._incoming.query)
+            tenant = self._passages.identities.tenant(self.incoming.named(), self.incoming.query)
         return Lane(tenant=tenant, session=UNKNOWN, id=UNKNOWN)
 
     # Out
@@ -302,13 +302,13 @@ class Passage:
             headers = tuple(headers)
             self._recognise(self.found, headers)
         given = self._given is not None and self._given.body is not self._body
-        self._heard.head(self._dialect, status, headers, self._refused if given else None)
+        self.tap.head(self.dialect, status, headers, self._refused if given else None)
 
     def _recognise(self, found: Identity, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         """The answer may show that a login was renewed: from the next request on its account goes on."""
         identities, body = self._passages.identities, self._body
         with quiet("account"):
-            if body is not None and identities.recognise(found, self._incoming.named(), body, headers, self.started):
+            if body is not None and identities.recognise(found, self.incoming.named(), body, headers, self.started):
                 self._passages.engine.succeed(self.lane, facts_of(body).ref, now=self._now())
 
     def _refused(self, status: int, said: str) -> None:
@@ -332,19 +332,19 @@ class Passage:
         """A copy of what the client gets."""
         if self._ended or not chunk:
             return
-        self._heard.feed(chunk)
-        if not self._heard.served:
+        self.tap.feed(chunk)
+        if not self.tap.served:
             return
-        if self._first_token is None and self._heard.begun:
+        if self._first_token is None and self.tap.begun:
             self._first_token = self._now()
-            if self._heard.streams:  # an answer that comes whole is settled at once
+            if self.tap.streams:  # an answer that comes whole is settled at once
                 self._begins(self._first_token)
 
     def _begins(self, at: float) -> None:
         if self.prepared is not None:
             with quiet("first_token"):
-                self._passages.engine.first_token(self.prepared, now=at, usage=self._heard.usage)
-        elif (usage := self._heard.usage) is not None:
+                self._passages.engine.first_token(self.prepared, now=at, usage=self.tap.usage)
+        elif (usage := self.tap.usage) is not None:
             with quiet("note"):
                 self._note(usage, "", None, estimated=True)
 
@@ -353,7 +353,7 @@ class Passage:
         if self._ended:
             return
         self._ended = True
-        self._end(*self._read_out(self._heard.close()))
+        self._end(*self._read_out(self.tap.close()))
 
     def cut(self, error: str = "") -> None:
         """It broke off: at the provider's side (`error` says how), or the client left. Who leaves when the last event
@@ -361,7 +361,7 @@ class Passage:
         if self._ended:
             return
         self._ended = True
-        report = self._heard.report
+        report = self.tap.report
         if report is not None and (report.error is not None or (report.finished and report.counts is not None)):
             self._end(*self._read_out(report))
         else:
@@ -372,7 +372,7 @@ class Passage:
         if self.found is not None and self.found.scope and report is not None and report.response_id:
             with quiet("answered"):
                 self._passages.identities.answered(self.found, report.response_id)
-        return self._heard.outcome(report)
+        return self.tap.outcome(report)
 
     def _end(self, usage: Usage | None, error: str) -> None:
         engine, now = self._passages.engine, self._now()
@@ -380,11 +380,11 @@ class Passage:
         if self._first_token is None:
             self._unanswered()
         elif usage is None:
-            partial = self._heard.broken_off()
+            partial = self.tap.broken_off()
         if self.prepared is None:
             with quiet("note"):
                 self._note(usage or self._estimated(partial), error, now, estimated=usage is None)
-            if self.bypass is not None and self._heard.served:
+            if self.bypass is not None and self.tap.served:
                 self._went_past()  # now that the client has its answer: this may take a while
             return
         if usage is not None:
@@ -433,8 +433,8 @@ class Passage:
         """The model as it is called in what is stored; that of a body that could not be read is in its answer."""
         if self._body is not None:
             return facts_of(self._body).ref
-        named = self._model or (self._heard.report is not None and self._heard.report.model)
-        return reference(self._dialect, named) if named else UNKNOWN
+        named = self._model or (self.tap.report is not None and self.tap.report.model)
+        return reference(self.dialect, named) if named else UNKNOWN
 
     def _now(self) -> float:
         return self._passages.clock()

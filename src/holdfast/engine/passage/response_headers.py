@@ -10,7 +10,7 @@ from holdfast.engine import PreparedCall
 from holdfast.store import is_subscription
 from holdfast.wire import Dialect, WireError
 
-_LONGEST = 1_000
+LONGEST_VALUE = 1_000
 _MOST_MARKERS = 8
 
 Header = tuple[bytes, bytes]
@@ -44,29 +44,29 @@ def planned(prepared: PreparedCall, warning: str | None, memory: str = "") -> li
     if is_subscription(prepared.lane.tenant):
         predicted += "; at=list-price"
     found = [
-        _header(b"x-holdfast-call", prepared.call),
-        _header(b"x-holdfast-plan", marked),
+        header(b"x-holdfast-call", prepared.call),
+        header(b"x-holdfast-plan", marked),
         (b"x-holdfast-prediction", predicted.encode()),
     ]
     if prepared.repairs:
         done = [repair.name for repair in prepared.repairs if repair.applied]
         if done:
-            found.append(_header(b"x-holdfast-repairs", ", ".join(dict.fromkeys(done))))
+            found.append(header(b"x-holdfast-repairs", ", ".join(dict.fromkeys(done))))
     if prepared.lane.observed:
         found.append((b"x-holdfast-observed", b"subscription"))
     if memory:
-        found.append(_header(b"x-holdfast-memory", memory))
+        found.append(header(b"x-holdfast-memory", memory))
     if prepared.reset is not None:
-        found.append(_header(b"x-holdfast-reset", prepared.reset))
+        found.append(header(b"x-holdfast-reset", prepared.reset))
     if warning is not None:
-        found.append(_header(b"x-holdfast-warning", warning))
+        found.append(header(b"x-holdfast-warning", warning))
     return found
 
 
 def unplanned(call: str, bypass: str | None) -> list[Header]:
     """The id of a call that goes as it came, and why if that was not to be."""
-    found = [_header(b"x-holdfast-call", call)]
-    return found if bypass is None else [*found, _header(b"x-holdfast-bypassed", bypass)]
+    found = [header(b"x-holdfast-call", call)]
+    return found if bypass is None else [*found, header(b"x-holdfast-bypassed", bypass)]
 
 
 def warning(cost: Decimal, limit: Decimal) -> str:
@@ -83,7 +83,7 @@ def held(dialect: Dialect, call: str, cost: Decimal, limit: Decimal, ours: bool)
     body = dialect.write_error(WireError(428, "preflight_held", message))
     headers = [(b"content-type", b"application/json"), (b"x-should-retry", b"false")]
     if ours:
-        headers += [_header(b"x-holdfast-call", call), _header(b"x-holdfast-warning", warning(cost, limit))]
+        headers += [header(b"x-holdfast-call", call), header(b"x-holdfast-warning", warning(cost, limit))]
     return Held(428, tuple(headers), body)
 
 
@@ -91,9 +91,9 @@ def _dollars(amount: Decimal) -> str:
     return f"{amount:.6f}".rstrip("0").rstrip(".") or "0"
 
 
-def _header(name: bytes, value: str) -> Header:
+def header(name: bytes, value: str) -> Header:
     """A header that is one line of plain characters, whatever a client put into its names."""
-    plain = value[:_LONGEST]
+    plain = value[:LONGEST_VALUE]
     if not (plain.isascii() and plain.isprintable()):
         plain = "".join(character if " " <= character <= "~" else "?" for character in plain)
     return name, plain.encode()

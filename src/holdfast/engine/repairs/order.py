@@ -109,7 +109,7 @@ def _only_grows(work: Work) -> bool:
     now += [block.digest for block in blocks[start + count :]]
     period, whole = memory.period, True
     for place in range(count, len(now)):
-        if not _remember(work, start + place):
+        if not remember(work, start + place):
             if _is_text(work, start + place):
                 texts.append(place)
             else:
@@ -155,7 +155,7 @@ def _first(work: Work, number: int, match: EarlierBlock | None) -> bytes:
     block, index = work.prompt.blocks[number], work.origin[number]
     digest = block.digest
     if match is None or match.first == digest:
-        _remember(work, number)
+        remember(work, number)
         return digest
     if block.kind in FINAL or (_is_text(work, number) and not match.sure):
         return digest  # a text alone has keys only if it was put back as a list
@@ -180,7 +180,7 @@ def _first(work: Work, number: int, match: EarlierBlock | None) -> bytes:
     return digest
 
 
-def _remember(work: Work, number: int) -> bool:
+def remember(work: Work, number: int) -> bool:
     """Keep a block as it is first sent. False if it cannot be now, but perhaps in another form."""
     block, index = work.prompt.blocks[number], work.origin[number]
     if block.kind in FINAL or work.memory.touch(block.digest):

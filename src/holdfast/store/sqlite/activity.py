@@ -71,7 +71,7 @@ class ActivityQuestions(Questions, Store):
         end: int | None = None,
         limit: int = 100,
     ) -> list[SessionActivity]:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             if not has_table(connection, "session_activity"):
                 spans = _of_calls(connection, tenant, prefix, start, end, limit)
             else:
@@ -80,7 +80,7 @@ class ActivityQuestions(Questions, Store):
 
     def active_tenants(self, *, events: bool = False) -> list[str]:
         """From one tenant to the next along the keys."""
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             return tenants_in(connection, *(("calls", "streams") if events else ("calls",)))
 
 

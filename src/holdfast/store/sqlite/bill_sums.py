@@ -122,7 +122,7 @@ def _text(values: list[Decimal]) -> str | None:
 
 class BillQuestions(Questions, Store):
     def bill_extent(self) -> BillExtent | None:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             if not has_table(connection, "bill_hours"):
                 return None
             first, last = connection.execute("SELECT min(hour), max(hour) FROM call_hours").fetchone()
@@ -132,7 +132,7 @@ class BillQuestions(Questions, Store):
         return BillExtent(first, last + HOUR, tuple(model for (model,) in models))
 
     def bill_sums(self, question: BillQuestion) -> BillSums:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             parts: list[BillPart] = []
             for start, end, offset in question.stretches:
                 parts += _parts(connection, question, start, end, offset)
@@ -156,7 +156,7 @@ class BillQuestions(Questions, Store):
         # The condition is that of the index `calls_repairable`, without which an older store is read through.
         sql = f"""SELECT verdict, cost FROM calls WHERE instr(verdict, '"repairs":') > 0 AND {where}"""
         saves = exact = cost = _ZERO
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             for data, paid in connection.execute(sql, values):
                 verdict = read_verdict(data)
                 if verdict.repairs is not None and paid is not None:

@@ -48,7 +48,7 @@ _CHANGE_CALL = (
 class CallQuestions(Questions, Store):
     def call(self, tenant: str | None, id: str) -> Call | None:
         sql = f"{_CALLS} WHERE tenant = ? AND id = ?"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             for whose in [tenant] if tenant is not None else tenants_in(connection, "calls"):
                 row = connection.execute(sql, (whose, id)).fetchone()
                 if row is not None:
@@ -68,14 +68,14 @@ class CallQuestions(Questions, Store):
     ) -> list[Call]:
         equal = {"tenant": tenant, "session": session, "lane": lane, "model": model}
         where, values = conditions(equal, "started_at", start, end)
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(f"{_CALLS} WHERE {where} ORDER BY started_at, seq LIMIT ?", [*values, limit])
             return [read_call(row) for row in rows]
 
     def calls_by_status(self, status: CallStatus, *, limit: int = 1000) -> list[Call]:
         # There is an index of those that are pending, which is found only where the word stands in the question.
         where = "status = 'pending' AND status = ?" if status == "pending" else "status = ?"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(f"{_CALLS} WHERE {where} ORDER BY started_at, seq LIMIT ?", (status, limit))
             return [read_call(row) for row in rows]
 
@@ -84,7 +84,7 @@ class CallQuestions(Questions, Store):
         sql = f"SELECT tenant, id FROM calls WHERE tenant = ? AND {named} ORDER BY id DESC LIMIT ?"
         whole = "SELECT tenant, id FROM calls WHERE tenant = ? AND id = ?"
         found: dict[tuple[str, str], None] = {}
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             for whose in [tenant] if tenant is not None else tenants_in(connection, "calls"):
                 found |= dict.fromkeys(connection.execute(whole, (whose, prefix)).fetchall())
                 found |= dict.fromkeys(connection.execute(sql, [whose, *values, limit]).fetchall())
@@ -101,7 +101,7 @@ class CallQuestions(Questions, Store):
         end: int | None = None,
     ) -> None:
         where, values = conditions({"tenant": tenant, "session": session}, "started_at", start, end)
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             sql = f"SELECT {_BRIEF} FROM calls WHERE {where} ORDER BY started_at, seq"
             for row in connection.execute(sql, values):
                 visit(read_call(row))
@@ -119,7 +119,7 @@ class CallQuestions(Questions, Store):
     ) -> list[Break]:
         equal = {"tenant": tenant, "session": session, "lane": lane, "call": call}
         where, values = conditions(equal, "at", start, end)
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(f"{_BREAKS} WHERE {where} ORDER BY at, seq LIMIT ?", [*values, limit])
             return [read_break(row) for row in rows]
 
@@ -133,14 +133,14 @@ class CallQuestions(Questions, Store):
         limit: int = 1000,
     ) -> list[Break]:
         where, values = conditions({"tenant": tenant, "session": session}, "at", start, end)
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(f"{_BREAKS} WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?", [*values, limit])
             return [read_break(row) for row in rows]
 
     def events(
         self, tenant: str, session: str, *, after: str | None = None, limit: int | None = None
     ) -> list[Envelope]:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(
                 "SELECT id, at, turn, parent, type, actor, sensitivity, payload FROM events "
                 "WHERE stream = (SELECT id FROM streams WHERE tenant = ? AND session = ?) AND id > ? "
@@ -177,7 +177,7 @@ class CallQuestions(Questions, Store):
         if tool is not None:
             # Payloads are written without spaces, and quotes inside of texts are escaped: this is the member alone.
             where, values = f"{where} AND instr(payload, ?)", [*values, msgspec.json.encode({"tool": tool})[1:-1]]
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             if session is not None:
                 tables = "streams CROSS JOIN events INDEXED BY events_by_stream ON events.stream = streams.id"
                 for row in connection.execute(f"{_STORED_EVENT} {tables} WHERE {where} ORDER BY events.id", values):

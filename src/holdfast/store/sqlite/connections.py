@@ -176,7 +176,8 @@ class Readers:
         self._path = file.path
         self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
-        self._free: list[sqlite3.Connection] = []
+        self.free: list[sqlite3.Connection] = []
+        """Open connections that nobody uses."""
         self._closed = False
 
     def one(self, question: str, values: tuple[object, ...]) -> Any:
@@ -221,7 +222,7 @@ class Readers:
             return
         with self._lock:
             self._closed = True
-            free, self._free = self._free, []
+            free, self.free = self.free, []
         for connection in free:
             connection.close()
 
@@ -229,8 +230,8 @@ class Readers:
         with self._lock:
             if self._closed:
                 raise HoldfastError(f"the store {self._path} is closed; open it again to read from it")
-            if self._free:
-                return self._free.pop()
+            if self.free:
+                return self.free.pop()
         try:
             # An empty file in place of one that was just deleted would help nobody.
             connection = connect(self._path, busy_timeout=self._busy_timeout, create=False)
@@ -243,7 +244,7 @@ class Readers:
     def _give_back(self, connection: sqlite3.Connection) -> None:
         with self._lock:
             if not self._closed:
-                self._free.append(connection)
+                self.free.append(connection)
                 return
         connection.close()
 
@@ -251,7 +252,7 @@ class Readers:
 class Questions:
     """What the questions of every part of the store ask."""
 
-    _readers: Readers
+    readers: Readers
     _blobs: BlobFiles
 
 

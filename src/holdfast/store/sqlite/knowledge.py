@@ -37,7 +37,7 @@ class KnowledgeQuestions(Questions, Store):
     _word_counts: text_search.WordCounts
 
     def knowledge(self, tenant: str, id: str) -> KnowledgeEntry | None:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             sql = f"SELECT {_COLUMNS} FROM knowledge WHERE tenant = ? AND id = ?"
             row = connection.execute(sql, (tenant, id)).fetchone()
         return None if row is None else read_entry(row)
@@ -53,29 +53,29 @@ class KnowledgeQuestions(Questions, Store):
         where, values = filter_conditions(among)
         order = "confidence DESC, updated_at DESC, id" if surest else "category, title, id"
         sql = f"SELECT {_COLUMNS} FROM knowledge WHERE tenant = ? AND {where} ORDER BY {order} LIMIT ?"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(sql, [tenant, *values, -1 if limit is None else limit])
             return [read_entry(row) for row in rows]
 
     def find_knowledge(
         self, tenant: str, words: Sequence[str], among: KnowledgeFilter = ANY_KNOWLEDGE, *, limit: int = 50
     ) -> list[tuple[KnowledgeEntry, float]]:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             return text_search.find(connection, self._word_counts, tenant, words, among, limit)
 
     def knowledge_history(self, tenant: str, id: str) -> list[KnowledgeRevision]:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             return _history(connection, tenant, id)
 
     def knowledge_version(self, tenant: str) -> int:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             sql = "SELECT version FROM knowledge_tenants WHERE tenant = ?"
             row = connection.execute(sql, (tenant,)).fetchone()
         return 0 if row is None else int(row[0])
 
     def knowledge_vectors(self, tenant: str, model: str) -> list[KnowledgeVector]:
         sql = "SELECT id, revision, data FROM knowledge_vectors WHERE tenant = ? AND model = ? ORDER BY id"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(sql, (tenant, model))
             return [KnowledgeVector(id=id_, revision=revision, data=data) for id_, revision, data in rows]
 
@@ -87,29 +87,29 @@ class KnowledgeQuestions(Questions, Store):
             "AND vectors.revision = knowledge.revision WHERE knowledge.tenant = ? AND knowledge.forgotten_at IS NULL "
             "AND vectors.id IS NULL ORDER BY knowledge.id LIMIT ?"
         )
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(sql, (model, tenant, -1 if limit is None else limit))
             return [read_entry(row) for row in rows]
 
     def knowledge_revisions(self, tenant: str, among: KnowledgeFilter = ANY_KNOWLEDGE) -> list[tuple[str, int]]:
         where, values = filter_conditions(among)
         sql = f"SELECT id, revision FROM knowledge WHERE tenant = ? AND {where}"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             return connection.execute(sql, [tenant, *values]).fetchall()
 
     def pin(self, tenant: str, key: str, *, now: int) -> Pin | None:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             return _pin(connection, tenant, key, now)
 
     def shown(self, tenant: str, entry: str, *, limit: int = 100) -> list[ShownEntry]:
         sql = f"{_SHOWN} WHERE tenant = ? AND entry = ? ORDER BY at DESC, seq DESC LIMIT ?"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(sql, (tenant, entry, limit))
             return [ShownEntry(**dict(zip(SHOWN_COLUMNS, row, strict=True))) for row in rows]
 
     def shown_to(self, tenant: str, session: str, lane: str, *, until: int) -> list[ShownEntry]:
         sql = f"{_SHOWN} WHERE tenant = ? AND session = ? AND lane = ? AND at <= ? ORDER BY seq"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             if not has_table(connection, "shown"):
                 return []
             rows = connection.execute(sql, (tenant, session, lane, until))

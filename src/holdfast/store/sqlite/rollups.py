@@ -90,7 +90,7 @@ class HourQuestions(Questions, Store):
     def call_hours(self, start: int, end: int, tenant: str | None = None) -> list[CallHour]:
         where, values = _window("hour", (start, end), tenant)
         writes: dict[Key, list[tuple[str, int]]] = defaultdict(list)
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             for hour, owner, model, ttl, tokens in connection.execute(
                 f"SELECT hour, tenant, model, ttl, tokens FROM write_hours WHERE {where} AND tokens != 0 "
                 "ORDER BY hour, tenant, model, ttl",
@@ -118,7 +118,7 @@ class HourQuestions(Questions, Store):
 
     def newest_hour(self, calls: int) -> int | None:
         total, first = 0, None
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             sql = "SELECT hour, sum(calls) FROM call_hours GROUP BY hour ORDER BY hour DESC"
             for hour, count in connection.execute(sql):
                 if not count:
@@ -131,13 +131,13 @@ class HourQuestions(Questions, Store):
     def event_hours(self, start: int, end: int, tenant: str | None = None) -> list[EventHour]:
         where, values = _window("hour", (start, end), tenant)
         sql = f"SELECT hour, tenant, type, count FROM event_hours WHERE {where} ORDER BY hour, tenant, type"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(sql, values).fetchall()
         return [EventHour(hour=hour, tenant=owner, type=name, count=count) for hour, owner, name, count in rows]
 
     def event_counts(self, start: int, end: int, tenant: str | None = None) -> dict[str, int]:
         counts: Counter[str] = Counter()
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             hours, edges = split(start, end, pruned_before(connection))
             where, values = _window("hour", hours, tenant)
             sql = f"SELECT type, sum(count) FROM event_hours WHERE {where} GROUP BY type"
@@ -150,7 +150,7 @@ class HourQuestions(Questions, Store):
         return dict(sorted(counts.items()))
 
     def cache_effectiveness(self, start: int, end: int, tenant: str | None = None) -> CacheEffectiveness:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             hours, edges = split(start, end, pruned_before(connection))
             where, values = _window("hour", hours, tenant)
             # Added up here as far as numbers go: there are many hours, tenants and models.

@@ -22,7 +22,7 @@ _PUT_LANE = upsert("lanes", LANE_COLUMNS)
 
 class SessionQuestions(Questions, Store):
     def session(self, tenant: str, id: str) -> Session | None:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             sql = f"SELECT {names(SESSION_COLUMNS)} FROM sessions WHERE tenant = ? AND id = ?"
             row = connection.execute(sql, (tenant, id)).fetchone()
         return None if row is None else Session(**dict(zip(SESSION_COLUMNS, row, strict=True)))
@@ -30,28 +30,28 @@ class SessionQuestions(Questions, Store):
     def sessions(self, tenant: str | None = None, *, limit: int = 100) -> list[Session]:
         where, values = conditions({"tenant": tenant}, "started_at")
         sql = f"SELECT {names(SESSION_COLUMNS)} FROM sessions WHERE {where} ORDER BY started_at DESC, id LIMIT ?"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(sql, [*values, limit]).fetchall()
         return [Session(**dict(zip(SESSION_COLUMNS, row, strict=True))) for row in rows]
 
     def account(self, name: str) -> str | None:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             row = connection.execute("SELECT tenant FROM accounts WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def tenants(self) -> list[str]:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             return tenants_in(connection, "sessions", "knowledge")
 
     def lane(self, tenant: str, id: str) -> Lane | None:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             sql = f"SELECT {names(LANE_COLUMNS)} FROM lanes WHERE tenant = ? AND id = ?"
             row = connection.execute(sql, (tenant, id)).fetchone()
         return None if row is None else Lane(**dict(zip(LANE_COLUMNS, row, strict=True)))
 
     def lanes(self, tenant: str, session: str) -> list[Lane]:
         sql = f"SELECT {names(LANE_COLUMNS)} FROM lanes WHERE tenant = ? AND session = ? ORDER BY started_at, id"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(sql, (tenant, session)).fetchall()
         return [Lane(**dict(zip(LANE_COLUMNS, row, strict=True))) for row in rows]
 
@@ -60,7 +60,7 @@ class SessionQuestions(Questions, Store):
         return None if row is None else Ledger(tenant=tenant, lane=lane, version=row[0], data=row[1])
 
     def ledger_version(self, tenant: str, lane: str) -> int:
-        row = self._readers.one("SELECT version FROM ledgers WHERE tenant = ? AND lane = ?", (tenant, lane))
+        row = self.readers.one("SELECT version FROM ledgers WHERE tenant = ? AND lane = ?", (tenant, lane))
         return 0 if row is None else int(row[0])
 
     def pool(self, tenant: str, model: str) -> Pool | None:
@@ -72,32 +72,32 @@ class SessionQuestions(Questions, Store):
         return None if row is None else Injection(tenant=tenant, lane=lane, version=row[0], data=row[1])
 
     def injected(self, tenant: str) -> bool:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             return (
                 connection.execute("SELECT 1 FROM injections WHERE tenant = ? LIMIT 1", (tenant,)).fetchone()
                 is not None
             )
 
     def _version(self, table: str, key: str, tenant: str, name: str) -> Any:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             sql = f"SELECT version, data FROM {table} WHERE tenant = ? AND {key} = ?"
             return connection.execute(sql, (tenant, name)).fetchone()
 
     def edits(self, tenant: str, lane: str) -> list[Edit]:
         sql = f"SELECT {names(EDIT_COLUMNS)} FROM edits WHERE tenant = ? AND lane = ? ORDER BY seq"
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             rows = connection.execute(sql, (tenant, lane)).fetchall()
         return [Edit(**dict(zip(EDIT_COLUMNS, row, strict=True))) for row in rows]
 
     def read_blob(self, tenant: str, digest: str) -> bytes:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             sql = "SELECT 1 FROM blobs WHERE tenant = ? AND digest = ? LIMIT 1"
             if connection.execute(sql, (tenant, digest)).fetchone() is None:
                 raise HoldfastError(f"this tenant has no blob {digest[:64]}; its lane may have ended, record it again")
             return self._blobs.read(tenant, digest)
 
     def marks(self) -> dict[str, int]:
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             if not has_table(connection, "marks"):
                 return {}
             return dict(connection.execute("SELECT name, at FROM marks").fetchall())

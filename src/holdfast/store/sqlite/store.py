@@ -137,8 +137,8 @@ class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuesti
 
     def __init__(self, path: Path, writer: Writer, readers: Readers, blobs: BlobFiles) -> None:
         self._path = path
-        self._writer = writer
-        self._readers = readers
+        self.writer = writer
+        self.readers = readers
         self._blobs = blobs
         self._word_counts = WordCounts()
         # Also runs when the program ends without closing us: what was accepted is still written.
@@ -150,10 +150,10 @@ class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuesti
 
     @property
     def failed_writes(self) -> int:
-        return self._writer.failed
+        return self.writer.failed
 
     def close(self) -> None:
-        _shut(self._writer, self._readers)
+        _shut(self.writer, self.readers)
         self._finish.detach()
 
     def __enter__(self) -> SqliteStore:
@@ -163,18 +163,18 @@ class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuesti
         self.close()
 
     def write(self, operation: Operation[T]) -> Future[T]:
-        return self._writer.submit(operation)
+        return self.writer.submit(operation)
 
     def post(self, operation: Operation[T]) -> None:
-        self._writer.post(operation)
+        self.writer.post(operation)
 
     @contextmanager
     def batch(self) -> Iterator[Writes]:
-        batch = Batch(self._writer.future)
+        batch = Batch(self.writer.future)
         try:
             yield batch
             batch.ended = True
-            whole = self._writer.submit(batch.together())
+            whole = self.writer.submit(batch.together())
         except BaseException:
             batch.ended = True
             batch.abandon()
@@ -183,13 +183,13 @@ class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuesti
 
     def flush(self, timeout: float | None = None) -> None:
         with suppress(HoldfastError, TimeoutError):
-            self._writer.submit(op.Commit()).result(timeout)
+            self.writer.submit(op.Commit()).result(timeout)
 
     def trouble(self) -> Exception | None:
-        return self._writer.trouble()
+        return self.writer.trouble()
 
     def others(self) -> int | None:
-        return self._writer.others()
+        return self.writer.others()
 
     # The store as a whole
 
@@ -209,7 +209,7 @@ class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuesti
         progress: Callable[[str, int], None] = lambda _what, _count: None,
     ) -> Pruned:
         before = hour_of(before)
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             kept = retention.kept_sessions(keep, keep_client, connection)
         self.write(retention.BeginPrune(before, kept)).result()
         gone = {
@@ -232,14 +232,14 @@ class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuesti
 
     def would_prune(self, before: int, *, keep: Iterable[str] = (), keep_client: str | None = None) -> Pruned:
         before = hour_of(before)
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             counts = retention.count(connection, before, retention.kept_sessions(keep, keep_client, connection))
         del counts["shown"]
         return Pruned(before=before, blobs=0, **counts)
 
     def gives_back(self) -> bool:
         """Whether pages can be given back one by one: not in a store of 0.1.0 that was never written anew."""
-        with self._readers.snapshot() as connection:
+        with self.readers.snapshot() as connection:
             return space.is_incremental(connection)
 
     def give_back(self) -> None:

@@ -50,6 +50,10 @@ class WordCounts:
         self._lock = threading.Lock()
         self._tenants: LRU[int, tuple[tuple[int, int], dict[str, int]]] = LRU(_TENANTS)
 
+    def __len__(self) -> int:
+        """For how many tenants words are remembered."""
+        return len(self._tenants)
+
     def of(self, tenant: int, version: int, most: int) -> dict[str, int]:
         with self._lock:
             counted = self._tenants.get(tenant)

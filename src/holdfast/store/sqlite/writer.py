@@ -44,9 +44,9 @@ LOOKS = 30
 """How often in a row the queue is found empty before the thread sleeps until it is woken."""
 GATHERED = 1_000
 """Rows that end the gathering."""
-_UNCOMBINED = 2_000  # operations that gather before those of one value are combined, where none is taken
+UNCOMBINED = 2_000  # operations that gather before those of one value are combined, where none is taken
 _PENDING = 5_000
-_STREAMS = 50_000  # remembered at once; sessions have no end
+STREAMS = 50_000  # remembered at once; sessions have no end
 
 
 class Transaction:
@@ -81,7 +81,7 @@ class Transaction:
             self.streams.clear()
             self.pending.clear()
             self._version = version
-        if len(self.streams) > _STREAMS:
+        if len(self.streams) > STREAMS:
             self.streams.clear()
         if len(self.pending) > _PENDING:
             self.pending.clear()
@@ -119,17 +119,17 @@ class Writer:
         self._file = file
         self._path = file.path
         self._execute = execute
-        self._transaction = Transaction(connection, blobs, file)
-        self.others = self._transaction.changes.others
-        self._backlog = BACKLOG_ROWS
-        self._queue: deque[Waiting] = deque()
-        self._queued_rows = 0
+        self.transaction = Transaction(connection, blobs, file)
+        self.others = self.transaction.changes.others
+        self.backlog = BACKLOG_ROWS
+        self.queue: deque[Waiting] = deque()
+        self.queued_rows = 0
         self._added = 0  # since those of one value were last combined
         self._hurried = False
-        self._asleep = False
+        self.asleep = False
         self._looks = LOOKS
         self._lingers = 1
-        self._closed = False
+        self.closed = False
         self._trouble: Exception | None = None
         self._lock = threading.RLock()
         self._ready = threading.Condition(self._lock)
@@ -151,6 +151,13 @@ class Writer:
         """One for a part of an operation."""
         return WriteFuture(self._done, self.hurry)
 
+    def combine(self) -> int:
+        """Combine the operations of one value that wait. Gives how many are left."""
+        with self._lock:
+            self.queue = deque(combined(self.queue))
+            self.queued_rows, self._added = sum(each.rows for each in self.queue), 0
+            return len(self.queue)
+
     def hurry(self) -> None:
         """Somebody waits: what is queued is written now."""
         with self._ready:
@@ -162,22 +169,21 @@ class Writer:
         if file.forks != file.born:
             file.check()
         with self._lock:
-            if self._closed:
+            if self.closed:
                 raise HoldfastError(f"the store {self._path} is closed; open it again to write to it")
             self._added += 1
-            if self._added > _UNCOMBINED:  # the writer is behind: what it need not write any more must not pile up
-                self._queue = deque(combined(self._queue))
-                self._queued_rows, self._added = sum(each.rows for each in self._queue), 0
-            rows = self._queued_rows + waiting.rows
-            full = bool(self._queue) and rows > self._backlog
+            if self._added > UNCOMBINED:  # the writer is behind: what it need not write any more must not pile up
+                self.combine()
+            rows = self.queued_rows + waiting.rows
+            full = bool(self.queue) and rows > self.backlog
             if not full:
-                self._queue.append(waiting)
-                self._queued_rows = rows
-                if self._asleep or rows >= GATHERED:
+                self.queue.append(waiting)
+                self.queued_rows = rows
+                if self.asleep or rows >= GATHERED:
                     self._ready.notify()
         if full:
             waiting.error = HoldfastError(
-                f"the store {self._path} is {self._queued_rows} rows behind; wait for earlier writes before making more"
+                f"the store {self._path} is {self.queued_rows} rows behind; wait for earlier writes before making more"
             )
             self._answer([waiting])
 
@@ -186,7 +192,7 @@ class Writer:
         if self._file.inherited():
             return
         with self._ready:
-            self._closed = True
+            self.closed = True
             self._ready.notify()
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -195,11 +201,11 @@ class Writer:
         try:
             while batch := self._take():
                 self._commit(batch)
-                for operation in self._transaction.later:
+                for operation in self.transaction.later:
                     self._commit([Waiting(operation, 1, [])])
         finally:
-            self._transaction.connection.close()
-            self._transaction.changes.close()
+            self.transaction.connection.close()
+            self.transaction.changes.close()
 
     def _take(self) -> list[Waiting]:
         """Everything that waits, up to one commit's worth; empty only when closed and drained."""
@@ -207,36 +213,36 @@ class Writer:
         rows = 0
         with self._ready:
             self._gather()
-            if self._queued_rows <= ROWS_PER_COMMIT:
-                batch, rows = [*self._queue], self._queued_rows
-                self._queue.clear()
-            while self._queue and (not batch or rows + self._queue[0].rows <= ROWS_PER_COMMIT):
-                waiting = self._queue.popleft()
+            if self.queued_rows <= ROWS_PER_COMMIT:
+                batch, rows = [*self.queue], self.queued_rows
+                self.queue.clear()
+            while self.queue and (not batch or rows + self.queue[0].rows <= ROWS_PER_COMMIT):
+                waiting = self.queue.popleft()
                 batch.append(waiting)
                 rows += waiting.rows
             self._lingers = LONGER if len(batch) > MANY * self._lingers else 1
-            self._queued_rows -= rows
-            self._added = len(self._queue)
-            self._hurried = self._hurried and bool(self._queue)
+            self.queued_rows -= rows
+            self._added = len(self.queue)
+            self._hurried = self._hurried and bool(self.queue)
         return combined(batch)
 
     def _gather(self) -> None:
         """Until there is something to write, and those who wait for nothing have had time to add to it."""
         while True:
-            if self._looks >= LOOKS and not self._queue and not self._closed:
-                self._asleep = True
-                self._ready.wait_for(lambda: self._queue or self._closed)
-                self._asleep, self._looks = False, 0
+            if self._looks >= LOOKS and not self.queue and not self.closed:
+                self.asleep = True
+                self._ready.wait_for(lambda: self.queue or self.closed)
+                self.asleep, self._looks = False, 0
             linger = LINGER * self._lingers
-            self._ready.wait_for(lambda: self._hurried or self._closed or self._queued_rows >= GATHERED, linger)
-            if self._queue or self._closed:
+            self._ready.wait_for(lambda: self._hurried or self.closed or self.queued_rows >= GATHERED, linger)
+            if self.queue or self.closed:
                 self._looks = 0
                 return
             self._hurried = False  # what it was for is written
             self._looks += 1
 
     def _commit(self, batch: Sequence[Waiting]) -> None:
-        transaction = self._transaction
+        transaction = self.transaction
         try:
             transaction.begin()
             if len(batch) == 1 or not self._attempt_all(batch):
@@ -263,14 +269,14 @@ class Writer:
 
     def trouble(self) -> Exception | None:
         """Why the last transaction could not be made; None if it could."""
-        if self._closed:
+        if self.closed:
             return HoldfastError(f"the store {self._path} is closed; open it again to write to it")
         return self._trouble
 
     def _attempt_all(self, batch: Sequence[Waiting]) -> bool:
         """Carry out all of them without savepoints, as they almost always succeed. If one fails, nothing has happened:
         they are carried out again one by one."""
-        transaction = self._transaction
+        transaction = self.transaction
         transaction.together = True
         try:
             for waiting in batch:
@@ -293,12 +299,12 @@ class Writer:
 
     def _attempt(self, waiting: Waiting) -> None:
         """Carry out one operation inside a savepoint, so that its failure leaves the others of the batch alone."""
-        connection = self._transaction.connection
+        connection = self.transaction.connection
         connection.execute("SAVEPOINT one")
-        later = len(self._transaction.later)
+        later = len(self.transaction.later)
         try:
-            waiting.result = self._execute(self._transaction, waiting.operation)
-            self._transaction.insert_deferred()
+            waiting.result = self._execute(self.transaction, waiting.operation)
+            self.transaction.insert_deferred()
         except sqlite3.Error as error:
             if concerns_whole_store(error) or not connection.in_transaction:
                 raise
@@ -310,8 +316,8 @@ class Writer:
             logger.exception("a write to the store %s could not be carried out", self._path)
             waiting.error = self._problem(error)
         if waiting.error is not None:
-            self._transaction.undo("ROLLBACK TO one")
-            del self._transaction.later[later:]
+            self.transaction.undo("ROLLBACK TO one")
+            del self.transaction.later[later:]
         connection.execute("RELEASE one")
 
     def _problem(self, error: Exception) -> Exception:
