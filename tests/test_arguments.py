@@ -14,7 +14,7 @@ from holdfast.agent import Session, Sessions, Task, open_agent
 from holdfast.config.schema import Settings
 from holdfast.errors import ArgumentError, HoldfastError
 from holdfast.tools import GuideSection, Tool, tool
-from tests.agent.driving import Bench
+from tests.agent.bench import Bench
 
 MODEL = {"agent.model": "anthropic:claude-haiku-5-5"}
 SECRET = "sk-" + "ant-api03-very-secret-indeed"

@@ -33,7 +33,7 @@ from holdfast.agent.window.entries import (
 )
 from holdfast.agent.window.renderer import render
 from holdfast.records import Image, Message, Text, Thinking, ToolResult, ToolUse
-from tests.agent.stories import START, STATIC, said, window
+from tests.agent.stories import START, STATIC, assistant_turn, window
 
 AT: dict[str, Any] = {"at": START}
 SEQ: dict[str, Any] = {"at": START, "seq": 0}
@@ -89,7 +89,7 @@ USES = (Thinking("hm", "sealed"), Text("Let me see."), ToolUse("t1", "read_file"
 RESULT = Message("user", (ToolResult("t1", (Text("one\n"),), True),))
 ENTRIES: list[tuple[Entry, tuple[Message, ...]]] = [
     (SessionContext(**AT, text="A workspace."), (Message("user", (Text("A workspace."),)),)),
-    (said(*USES, results=(RESULT,)), (Message("assistant", USES), RESULT)),
+    (assistant_turn(*USES, results=(RESULT,)), (Message("assistant", USES), RESULT)),
     (
         Context(**AT, items=(UserMessage(**SEQ, text="a"), Continue(**SEQ))),
         (Message("user", (Text("a"), Text("(continue)"))),),

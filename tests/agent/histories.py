@@ -27,11 +27,11 @@ def user(text: str) -> Context:
     return Context(at=0, items=(UserMessage(at=0, seq=0, text=text),))
 
 
-def said(text: str) -> AssistantTurn:
+def answer(text: str) -> AssistantTurn:
     return AssistantTurn(at=0, message=Message("assistant", (Text(text),)))
 
 
-def worked(*made: tuple[str, str], failed: bool = False) -> AssistantTurn:
+def tool_turn(*made: tuple[str, str], failed: bool = False) -> AssistantTurn:
     """A turn that calls tools, each with its result."""
     calls = tuple(ToolUse(f"c{n}", tool, b"{}") for n, (tool, _) in enumerate(made))
     results = tuple(ToolResult(f"c{n}", (Text(text),), is_error=failed) for n, (_, text) in enumerate(made))
@@ -39,11 +39,11 @@ def worked(*made: tuple[str, str], failed: bool = False) -> AssistantTurn:
 
 
 def body(name: str) -> AssistantTurn:
-    return worked(("skill_load", f"# Skill: {name} (source: workspace)\n\nDo it well."))
+    return tool_turn(("skill_load", f"# Skill: {name} (source: workspace)\n\nDo it well."))
 
 
 def pointer(name: str) -> AssistantTurn:
-    return worked(("skill_load", f"# Skill: {name} (source: workspace)\n\n{POINTERS['already_loaded']}"))
+    return tool_turn(("skill_load", f"# Skill: {name} (source: workspace)\n\n{POINTERS['already_loaded']}"))
 
 
 _texts = st.text(alphabet="ab\n#> é", max_size=40)
@@ -58,8 +58,8 @@ _skills = st.sampled_from(("pdf", "git"))
 entries: st.SearchStrategy[Entry] = st.one_of(
     _contexts,
     st.builds(user, _texts),
-    st.builds(said, _texts),
-    st.builds(worked, st.tuples(st.sampled_from(("read_file", "run_command")), _texts), failed=st.booleans()),
+    st.builds(answer, _texts),
+    st.builds(tool_turn, st.tuples(st.sampled_from(("read_file", "run_command")), _texts), failed=st.booleans()),
     st.builds(body, _skills),
     st.builds(pointer, _skills),
     st.builds(lambda text: GoalInjection(at=0, text=text), _texts),

@@ -122,7 +122,7 @@ def window(*entries: object, borders: tuple[bool, ...] | None = None) -> Window:
     return Window(made, borders or (False,) * len(made))  # type: ignore[arg-type]
 
 
-def said(
+def assistant_turn(
     *blocks: Block, model: str = MODEL, dialect: str = DIALECT, results: tuple[Message, ...] = ()
 ) -> AssistantTurn:
     return AssistantTurn(at=START, message=Message("assistant", blocks), results=results, model=model, dialect=dialect)
@@ -165,3 +165,13 @@ def _value(kind: msgspec.inspect.Type) -> Any:
             return []
         case _:
             return 1
+
+
+ID = "01JCSESSION"
+
+
+def started_turns(*texts: str) -> list[Envelope]:
+    return [
+        Envelope.of(TurnStarted(text=text), id=f"{i:026d}", at=i, session=ID, actor="user")
+        for i, text in enumerate(texts)
+    ]

@@ -12,8 +12,8 @@ import pytest
 from holdfast.records.events.calls import CacheVerdict
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
-from tests.agent.driving import START, calls, obey
-from tests.agent.opened import opened
+from tests.agent.bench import START, calls, obey
+from tests.agent.open_agents import opened
 
 SOL = "openai:gpt-6.1-sol"
 LONG = "Answer briefly, and name the file you mean. " * 400

@@ -25,8 +25,7 @@ from holdfast.simulator import HttpRequest
 from holdfast.simulator.faults import Fault, FaultMatch, Options
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.provider import workspace
-
-from .driving import Bench, calls, settings
+from tests.agent.bench import Bench, calls, settings
 
 MODEL = "gemini:gemini-2.5-pro"
 KEY = {"x-goog-api-key": "simulated"}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -26,31 +24,26 @@ from holdfast.records.events.agent import SettingToggled, TaskUpdated
 from holdfast.records.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted
 from holdfast.simulator.faults import Fault, Options
 from holdfast.skills.tools import POINTERS
-from holdfast.tools import Cancel, Tool, ToolContext, ToolOutput
-from tests.agent.compacting import (
+from holdfast.tools import Cancel
+from tests.agent.bench import MODELS, Bench, calls, extends, settings, sound
+from tests.agent.sample_tools import ECHO, LONG
+from tests.agent.summaries import (
     GOOD,
     PART,
-    Holding,
-    asked,
+    SilentProvider,
     asks_for_summary,
+    events_of,
     keys,
     small,
     summaries,
     summarizer,
     summary,
+    summary_requests,
     talk,
-    told,
 )
-from tests.agent.driving import MODELS, Bench, calls, extends, settings, sound
-from tests.agent.test_session import ECHO, Watched, results, said
+from tests.agent.transcripts import results, text_of
+from tests.agent.watches import RecordingWatch
 from tests.skills.writing import write_skill
-
-
-async def _long(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    return ToolOutput(content=PART)
-
-
-LONG = Tool(name="long", description="Says a lot.", run=_long, effect="read")
 
 
 @pytest.mark.parametrize("dialect", MODELS)
@@ -61,7 +54,7 @@ async def test_the_request_for_a_summary_extends_the_last_one_and_the_session_go
     async with Bench(tmp_path, config=config, reply=summarizer()) as bench:
         session = await bench.sessions.create()
         await talk(session, bench, 10)
-        (place,) = asked(bench)
+        (place,) = summary_requests(bench)
         before, request, after = bench.bodies()[place - 1 : place + 2]
         assert request.tools == before.tools
         assert request.system_prompt == before.system_prompt
@@ -86,7 +79,7 @@ async def test_the_request_for_a_summary_reads_all_that_was_covered_and_the_next
     async with Bench(tmp_path, config=small(), reply=summarizer()) as bench:
         session = await bench.sessions.create()
         await talk(session, bench, 9)
-        (place,) = asked(bench)
+        (place,) = summary_requests(bench)
         used = bench.used()
         assert used[place].read == used[place - 1].read + used[place - 1].written
         assert used[place].written < 300
@@ -102,7 +95,7 @@ async def test_what_it_did_and_cost_is_told_and_logged(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=small(), reply=summarizer()) as bench:
         session = await bench.sessions.create()
         await talk(session, bench, 7)
-        watch, before = Watched(), session.state.window
+        watch, before = RecordingWatch(), session.state.window
         made = await session.compact(watch=watch)
         assert (made.why, made.elided, made.attempts) == ("user", False, 1)
         assert made.tokens_after < made.tokens_before
@@ -112,8 +105,8 @@ async def test_what_it_did_and_cost_is_told_and_logged(tmp_path: Path) -> None:
         assert made.saved_per_request is not None
         assert made.payback is not None
         assert made.payback * made.saved_per_request > made.cost + made.rewrite_cost
-        assert [kind for kind, _ in watch.told] == ["notice"], "nobody reads the summary along"
-        started, completed = told(bench, session, "compaction.started", "compaction.completed")
+        assert [kind for kind, _ in watch.events] == ["notice"], "nobody reads the summary along"
+        started, completed = events_of(bench, session, "compaction.started", "compaction.completed")
         assert isinstance(started, CompactionStarted)
         assert isinstance(completed, CompactionCompleted)
         assert started.why == "user"
@@ -187,7 +180,7 @@ async def test_in_the_middle_of_a_turn_no_call_is_parted_from_its_result(tmp_pat
         session = await bench.sessions.create()
         turn = await session.ask("Do all of it, in many steps.")
         assert turn.ended == "completed"
-        places = asked(bench)
+        places = summary_requests(bench)
         assert len(places) >= 1
         bodies = bench.bodies()
         for place in places:
@@ -206,7 +199,7 @@ async def test_three_answers_that_cannot_be_used_are_followed_by_an_outline(tmp_
     async with Bench(tmp_path, config=small(model=MODELS[dialect]), reply=summarizer(*bad), tools=(ECHO,)) as bench:
         session = await bench.sessions.create()
         await talk(session, bench, 9)
-        first, second, third = asked(bench)
+        first, second, third = summary_requests(bench)
         bodies = bench.bodies()
         assert extends(bodies[first].messages, bodies[second].messages)
         assert extends(bodies[second].messages, bodies[third].messages)
@@ -214,9 +207,9 @@ async def test_three_answers_that_cannot_be_used_are_followed_by_an_outline(tmp_
         used = bench.used()
         if dialect == "anthropic":
             assert used[third].read == used[second].read + used[second].written
-        (failed,) = told(bench, session, "compaction.failed")
+        (failed,) = events_of(bench, session, "compaction.failed")
         assert failed == CompactionFailed(attempts=3, error="sections are missing or empty: Files")
-        (done,) = told(bench, session, "compaction.completed")
+        (done,) = events_of(bench, session, "compaction.completed")
         assert isinstance(done, CompactionCompleted)
         assert done.elided
         assert done.cost is not None
@@ -247,7 +240,7 @@ async def test_a_summary_that_is_longer_than_what_it_replaces_does_not_count(tmp
         made = await session.compact()
         assert (made.attempts, made.elided) == (3, True)
         assert made.tokens_after < made.tokens_before
-        (failed,) = told(bench, session, "compaction.failed")
+        (failed,) = events_of(bench, session, "compaction.failed")
         assert failed == CompactionFailed(attempts=3, error="it is longer than what it replaces")
 
 
@@ -261,7 +254,7 @@ async def test_what_was_counted_before_it_does_not_count_after_it(tmp_path: Path
         assert counted(session.state) == 0
         assert length(session).used < 8_000
         await talk(session, bench, 2, first=8)
-        assert len(asked(bench)) == 1
+        assert len(summary_requests(bench)) == 1
         assert counted(session.state) == bench.used()[-1].prompt + bench.used()[-1].output
         assert not bench.breaks()
 
@@ -278,7 +271,7 @@ async def test_a_summary_that_looks_like_instructions_is_named_as_the_assistants
 
 async def test_stopping_it_leaves_the_window_as_it_was(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=small(compaction={"limit_tokens": 60_000}), reply=summarizer()) as bench:
-        bench.sessions.provider = holding = Holding(bench.sessions.provider)
+        bench.sessions.provider = holding = SilentProvider(bench.sessions.provider)
         session = await bench.sessions.create()
         await talk(session, bench, 7)
         before, cancel = session.state.window.entries, Cancel()
@@ -300,13 +293,13 @@ async def test_stopping_it_leaves_the_window_as_it_was(tmp_path: Path) -> None:
         await talk(session, bench, 1, first=8)
         assert session.state.window.entries[: len(before)] == before
         sound(session)
-        assert not told(bench, session, "compaction.completed")
+        assert not events_of(bench, session, "compaction.completed")
         assert not bench.breaks()
 
 
 async def test_a_turn_that_is_stopped_while_it_is_compacted_is_cancelled(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=small(), reply=summarizer()) as bench:
-        bench.sessions.provider = holding = Holding(bench.sessions.provider)
+        bench.sessions.provider = holding = SilentProvider(bench.sessions.provider)
         session = await bench.sessions.create()
         await talk(session, bench, 8)
         before, cancel = session.state.window.entries, Cancel()
@@ -348,8 +341,8 @@ async def test_a_conversation_that_the_provider_finds_too_long_is_outlined_witho
         bench.simulator.faults.add(Fault(kind="status", options=Options(status=400, message=message)))
         turn = await session.ask("The last question.")
         assert (turn.ended, turn.text) == ("completed", "You said: The last question.")
-        assert not asked(bench)
-        started, done = told(bench, session, "compaction.started", "compaction.completed")
+        assert not summary_requests(bench)
+        started, done = events_of(bench, session, "compaction.started", "compaction.completed")
         assert isinstance(started, CompactionStarted)
         assert isinstance(done, CompactionCompleted)
         assert (started.why, done.elided, done.cost) == ("too_long", True, Decimal(0))
@@ -364,13 +357,13 @@ async def test_a_provider_that_does_not_answer_leaves_the_window_as_it_was(tmp_p
         await talk(session, bench, 8)
         before = session.state.window.entries
         bench.simulator.faults.add(Fault(kind="status", times=2, options=Options(status=529)))
-        watch = Watched()
+        watch = RecordingWatch()
         turn = await session.ask("more", watch=watch)
         assert turn.ended == "completed", "the conversation still fits"
-        (notice,) = [text for kind, text in watch.told if kind == "notice"]
+        (notice,) = [text for kind, text in watch.events if kind == "notice"]
         assert "stays as it is for now" in notice
         assert session.state.window.entries[: len(before)] == before
-        (failed,) = told(bench, session, "compaction.failed")
+        (failed,) = events_of(bench, session, "compaction.failed")
         assert failed == CompactionFailed(attempts=1, error="status 529")
         bench.simulator.faults.add(Fault(kind="status", times=2, options=Options(status=529)))
         with pytest.raises(CallFailed, match="529"):
@@ -397,7 +390,7 @@ async def test_where_the_next_request_would_not_fit_no_answer_is_waited_for(tmp_
         bench.simulator.faults.add(Fault(kind="status", options=Options(status=529)))
         turn = await session.ask(f"More. {PART}")
         assert turn.ended == "completed"
-        (failed,) = told(bench, session, "compaction.failed")
+        (failed,) = events_of(bench, session, "compaction.failed")
         assert failed == CompactionFailed(attempts=1, error="status 529")
         assert OUTLINE in summary(session)
         assert session.state.compactions == 2
@@ -414,8 +407,8 @@ async def test_where_not_even_the_request_for_a_summary_fits_none_is_made(tmp_pa
         narrow(session, 18_000)
         turn = await session.ask(calls(*(("long", {}) for _ in range(4))))
         assert turn.ended == "completed"
-        assert not asked(bench)
-        (done,) = told(bench, session, "compaction.completed")
+        assert not summary_requests(bench)
+        (done,) = events_of(bench, session, "compaction.completed")
         assert isinstance(done, CompactionCompleted)
         assert done.elided
         assert len(results(bench.bodies()[-1])) == 4, "the newest results stay"
@@ -430,9 +423,9 @@ async def test_a_request_for_a_summary_that_is_too_long_is_not_made_twice(tmp_pa
         message = "input length and `max_tokens` exceed context limit: 17000 + 4000 > 20000"
         bench.simulator.faults.add(Fault(kind="status", options=Options(status=400, message=message)))
         await talk(session, bench, 1, first=8)
-        assert len(asked(bench)) == 1
+        assert len(summary_requests(bench)) == 1
         assert OUTLINE in summary(session)
-        assert not told(bench, session, "compaction.failed")
+        assert not events_of(bench, session, "compaction.failed")
         assert not bench.breaks()
 
 
@@ -447,12 +440,12 @@ async def test_with_the_defaults_a_long_session_is_compacted_at_85_percent_of_it
             assert number < 40
             assert (await session.ask(f"Part {number}. {PART * 6}")).ended == "completed"
             number += 1
-        (started,) = told(bench, session, "compaction.started")
+        (started,) = events_of(bench, session, "compaction.started")
         assert isinstance(started, CompactionStarted)
-        (done,) = told(bench, session, "compaction.completed")
+        (done,) = events_of(bench, session, "compaction.completed")
         assert isinstance(done, CompactionCompleted)
         assert 0.85 * context <= started.tokens < 0.85 * context + 12_000
-        (place,) = asked(bench)
+        (place,) = summary_requests(bench)
         assert bench.bodies()[place].output_limit == 16_384
         used = bench.used()
         assert used[place].read == used[place - 1].read + used[place - 1].written
@@ -466,13 +459,13 @@ async def test_where_nothing_is_gained_the_user_is_told_once(tmp_path: Path) -> 
     config = small(compaction={"limit_tokens": 4_000, "keep_recent_tokens": 1_000})
     async with Bench(tmp_path, config=config, reply=summarizer()) as bench:
         session = await bench.sessions.create(system_prompt="Be good. " * 4_000)
-        watch = Watched()
+        watch = RecordingWatch()
         for number in range(6):
             await session.ask(f"Say {number}.", watch=watch)
-        notices = [text for kind, text in watch.told if kind == "notice"]
+        notices = [text for kind, text in watch.events if kind == "notice"]
         assert len(notices) == 1
         assert "nothing was done" in notices[0]
-        assert not told(bench, session, "compaction.started")
+        assert not events_of(bench, session, "compaction.started")
         made = await session.compact(watch=watch)
         assert made.tokens_after == made.tokens_before
         assert made.attempts == 0
@@ -488,7 +481,7 @@ async def test_after_it_a_tool_that_vanished_leaves_the_array_and_the_reset_says
         declared = [request.tools for request in bench.bodies()]
         assert declared[-2] == declared[0]
         assert [tool for tool in declared[0] if tool not in declared[-1]] == list(declared[0][-1:])
-        assert len(told(bench, session, "session.redeclared")) == 1
+        assert len(events_of(bench, session, "session.redeclared")) == 1
         assert session.lines[-1].resets == ("tools_redeclared",)
         assert not bench.breaks()
 
@@ -505,13 +498,13 @@ async def test_a_skill_whose_body_is_gone_is_given_again_and_no_pointer_to_it_st
         await talk(session, bench, 4, first=2)
         await session.ask(load)
         pointed = POINTERS["already_loaded"]
-        assert [pointed in said(result) for result in results(bench.bodies()[-1])] == [False, True]
+        assert [pointed in text_of(result) for result in results(bench.bodies()[-1])] == [False, True]
         await session.compact()
         left = str(session.messages())
         assert pointed not in left or "How to pdf." in left
         assert len(summaries(session)) == 1
         await session.ask(load)
-        whole = [said(result) for result in results(bench.bodies()[-1])]
+        whole = [text_of(result) for result in results(bench.bodies()[-1])]
         assert sum("How to pdf." in text for text in whole) == 1
         sound(session)
         assert not bench.breaks()
@@ -538,7 +531,7 @@ async def test_old_turns_go_in_big_steps_and_the_reset_says_so(tmp_path: Path) -
         await talk(session, bench, 2)
         session.tell(SettingToggled(setting="plan", value="on"))
         await talk(session, bench, 12, first=2)
-        trimmed = told(bench, session, "history.trimmed")
+        trimmed = events_of(bench, session, "history.trimmed")
         assert len(trimmed) == 6  # each leaves two turns, and the next is due when there would be four
         resets = [reason for line in session.lines for reason in line.resets]
         assert resets == ["history_trimmed"] * len(trimmed)
@@ -559,10 +552,10 @@ async def test_a_cold_conversation_is_trimmed_when_it_is_nearly_full(tmp_path: P
     async with Bench(tmp_path, config=settings(agent={"history_turns": 8})) as bench:
         session = await bench.sessions.create()
         await talk(session, bench, 6)
-        assert not told(bench, session, "history.trimmed")
+        assert not events_of(bench, session, "history.trimmed")
         bench.clock.advance(2 * 3600)
         await talk(session, bench, 1, first=6)
-        assert len(told(bench, session, "history.trimmed")) == 1
+        assert len(events_of(bench, session, "history.trimmed")) == 1
         said_by_user = [m for m in bench.bodies()[-1].messages if m.role == "user" and "Part " in str(m)]
         assert len(said_by_user) == 4
         assert {found.cause for found in bench.breaks()} == {"ttl_expired_5m"}  # the pause, and nothing of ours

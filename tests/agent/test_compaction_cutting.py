@@ -13,11 +13,14 @@ from holdfast.agent.window.entries import AssistantTurn, Compacted, Entry, GoalI
 from holdfast.agent.window.operations import compact
 from holdfast.agent.window.renderer import render
 from holdfast.records import Request, Text, ToolResult, validate
-from tests.agent.histories import CONTEXT, body, pointer, said, sized, user, windows, worked
+from tests.agent.histories import CONTEXT, answer, body, pointer, sized, tool_turn, user, windows
 
 GOAL = GoalInjection(at=0, text="Finish it.")
 SUMMARY = Compacted(at=0, text="Before.")
-LONG = (CONTEXT, *(entry for n in range(10) for entry in (user(f"u{n}"), worked(("read_file", "x")), said(f"a{n}"))))
+LONG = (
+    CONTEXT,
+    *(entry for n in range(10) for entry in (user(f"u{n}"), tool_turn(("read_file", "x")), answer(f"a{n}"))),
+)
 
 
 def sizes(entries: tuple[Entry, ...], each: int = 5_000) -> list[int]:
@@ -29,7 +32,7 @@ def chosen(entries: tuple[Entry, ...], *, anchor: int = 2, keep: int = 20_000, l
 
 
 def test_a_turn_begins_with_what_the_user_said_or_with_the_goal_flushed_before_it() -> None:
-    assert turn_starts((CONTEXT, user("a"), said("b"), GOAL, user("c"), said("d"), GOAL, said("e"))) == (1, 3)
+    assert turn_starts((CONTEXT, user("a"), answer("b"), GOAL, user("c"), answer("d"), GOAL, answer("e"))) == (1, 3)
 
 
 @pytest.mark.parametrize(("anchor", "head"), [(0, 1), (1, 4), (2, 7), (9, 28), (10, 31), (11, 31)])
@@ -38,11 +41,11 @@ def test_the_front_is_the_context_and_whole_turns(anchor: int, head: int) -> Non
 
 
 def test_the_front_ends_before_an_earlier_summary() -> None:
-    assert head_of((CONTEXT, user("a"), said("b"), SUMMARY, user("c"), said("d"), user("e")), 2) == 3
+    assert head_of((CONTEXT, user("a"), answer("b"), SUMMARY, user("c"), answer("d"), user("e")), 2) == 3
 
 
 def test_the_front_without_a_context_entry_begins_at_nothing() -> None:
-    assert head_of((user("a"), said("b")), 0) == 0
+    assert head_of((user("a"), answer("b")), 0) == 0
 
 
 @pytest.mark.parametrize(("keep", "cut"), [(0, 4), (1, 3), (10, 3), (11, 2), (20, 2), (21, 1), (999, 1)])
@@ -56,12 +59,12 @@ def test_as_configured_two_turns_stay_in_front_and_the_newest_tokens_at_the_end(
 
 
 def test_nothing_is_chosen_where_nothing_is_gained() -> None:
-    assert chosen((CONTEXT, user("a"), said("b"))) is None
+    assert chosen((CONTEXT, user("a"), answer("b"))) is None
     assert choose(LONG, [SUMMARY_TOKENS // 40] * len(LONG), fixed=0, anchor=2, keep=100, limit=10**6) is None
 
 
 def test_one_long_turn_is_cut_inside_and_keeps_the_users_message() -> None:
-    entries = (CONTEXT, user("Do it all."), *(worked(("read_file", "x")) for _ in range(30)))
+    entries = (CONTEXT, user("Do it all."), *(tool_turn(("read_file", "x")) for _ in range(30)))
     found = chosen(entries, limit=80_000)
     assert found is not None
     assert found.head == 2
@@ -69,7 +72,7 @@ def test_one_long_turn_is_cut_inside_and_keeps_the_users_message() -> None:
 
 
 def test_a_front_that_leaves_no_room_gives_way_turn_by_turn() -> None:
-    entries = (CONTEXT, user("a"), said("b"), user("c"), said("d"), user("e"), *[said("f")] * 20)
+    entries = (CONTEXT, user("a"), answer("b"), user("c"), answer("d"), user("e"), *[answer("f")] * 20)
     big = [1_000, 1_000, 30_000, 1_000, 60_000, 1_000, *[4_000] * 20]
     roomy = choose(entries, big, fixed=0, anchor=2, keep=8_000, limit=200_000)
     tight = choose(entries, big, fixed=0, anchor=2, keep=8_000, limit=100_000)
@@ -84,7 +87,7 @@ def test_an_end_that_leaves_no_room_is_halved() -> None:
 
 
 def test_the_newest_entry_goes_only_where_nothing_else_would_fit() -> None:
-    entries = (*LONG, user("z"), worked(("run_command", "a lot")))
+    entries = (*LONG, user("z"), tool_turn(("run_command", "a lot")))
     big = [1_000] * (len(entries) - 1)
     fits = choose(entries, [*big, 60_000], fixed=0, anchor=1, keep=10_000, limit=70_000)
     does_not = choose(entries, [*big, 90_000], fixed=0, anchor=1, keep=10_000, limit=70_000)
@@ -102,14 +105,14 @@ def test_a_skills_body_stays_with_the_pointer_to_it_where_there_is_room() -> Non
 
 
 def test_a_pointer_goes_with_the_body_it_names_where_there_is_no_room_for_both() -> None:
-    entries = (*LONG[:8], body("pdf"), *LONG[8:], pointer("pdf"), said("next"))
+    entries = (*LONG[:8], body("pdf"), *LONG[8:], pointer("pdf"), answer("next"))
     found = choose(entries, sizes(entries), fixed=0, anchor=1, keep=10_000, limit=80_000)
     assert found is not None
     assert found.cut == len(entries) - 1
 
 
 def test_a_pointer_stays_where_its_body_stays_in_front() -> None:
-    entries = (CONTEXT, user("a"), body("pdf"), *LONG[4:], pointer("pdf"), said("next"))
+    entries = (CONTEXT, user("a"), body("pdf"), *LONG[4:], pointer("pdf"), answer("next"))
     found = chosen(entries, anchor=1, keep=10_000)
     assert found is not None
     assert (found.head, found.cut) == (3, len(entries) - 2)
@@ -154,7 +157,7 @@ def test_without_pressure_the_front_is_whole_and_the_end_as_long_as_asked_for(
     entries: tuple[Entry, ...], anchor: int, keep: int, drawn: list[int]
 ) -> None:
     sizes = drawn[: len(entries)]
-    pointless = tuple(said("x") if _named((entry,)) else entry for entry in entries)
+    pointless = tuple(answer("x") if _named((entry,)) else entry for entry in entries)
     found = choose(pointless, sizes, fixed=0, anchor=anchor, keep=keep, limit=10**9)
     head = head_of(pointless, anchor)
     assert found is None or found.behind >= keep

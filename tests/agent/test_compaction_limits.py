@@ -17,7 +17,7 @@ from holdfast.agent.window.entries import Entry, Static
 from holdfast.config.sections.agent import Compaction as Settings
 from holdfast.facts import IMAGE_TOKENS, estimate, rates
 from holdfast.records import Document, Image, Message, Opaque, RedactedThinking, Text, Thinking, ToolResult, ToolUse
-from tests.agent.histories import CONTEXT, user, windows, worked
+from tests.agent.histories import CONTEXT, tool_turn, user, windows
 
 CONTEXT_LIMIT = 200_000
 SONNET = "anthropic:claude-sonnet-5-5"
@@ -198,7 +198,7 @@ def test_sizes_add_up_to_what_the_provider_counted(entries: tuple[Entry, ...], u
 
 
 def test_what_came_after_the_last_count_is_not_taken_for_counted() -> None:
-    entries = (CONTEXT, user("a " * 500), worked(("read_file", "x " * 2_000)))
+    entries = (CONTEXT, user("a " * 500), tool_turn(("read_file", "x " * 2_000)))
     results = entries[2].results  # type: ignore[union-attr]
     plain = sizes(entries, Static())
     counted = plain.total - message_tokens(results)

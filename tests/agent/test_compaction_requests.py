@@ -14,10 +14,10 @@ from holdfast.agent.window.entries import AssistantTurn
 from holdfast.config.sections.agent import Mask
 from holdfast.tools import Cancel
 from holdfast.tools.masking import PLACEHOLDER
-from tests.agent.compacting import asked, small, summarizer, talk, told
-from tests.agent.driving import MODELS, Bench, calls, extends, sound
-from tests.agent.test_compaction import LONG
-from tests.agent.test_session import texts
+from tests.agent.bench import MODELS, Bench, calls, extends, sound
+from tests.agent.sample_tools import LONG
+from tests.agent.summaries import events_of, small, summarizer, summary_requests, talk
+from tests.agent.transcripts import texts
 
 
 class Interrupting:
@@ -57,7 +57,7 @@ async def test_what_had_come_of_a_summary_is_no_answer_when_the_turn_is_stopped(
         whole, session.provider = session.provider, Interrupting(session.provider, cancel)
         turn = await session.ask("and now?", cancel=cancel)
         assert (turn.ended, turn.text) == ("cancelled", "")
-        assert len(asked(bench)) == 1
+        assert len(summary_requests(bench)) == 1
         assert session.state.window.entries == before
         session.provider = whole
         await session.ask("go on")
@@ -65,7 +65,7 @@ async def test_what_had_come_of_a_summary_is_no_answer_when_the_turn_is_stopped(
         assert texts(session.messages()[-2]) == ["and now?", "go on"], "nothing that was said is lost"
         roles = [message.role for message in session.messages()]
         assert "assistant assistant" not in " ".join(roles)
-        assert len(told(bench, session, "compaction.failed")) == 1
+        assert len(events_of(bench, session, "compaction.failed")) == 1
         sound(session)
         assert not bench.breaks()
 
@@ -87,7 +87,7 @@ async def test_nothing_is_masked_in_it_that_was_not_before(tmp_path: Path, diale
         bench.events()
         bench.clock.advance(200_000)
         await session.compact()
-        (place,) = asked(bench)
+        (place,) = summary_requests(bench)
         before, request = bench.bodies()[place - 1 : place + 1]
         earlier, raw = (raw for _, _, raw in bench.sent[place - 1 : place + 1])
         assert raw.count(PLACEHOLDER.encode()) == earlier.count(PLACEHOLDER.encode())

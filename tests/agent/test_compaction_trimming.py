@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from holdfast.agent.compaction.cut import Trim, dangling, trim, turn_starts
 from holdfast.agent.window.entries import Entry
-from tests.agent.histories import CONTEXT, body, pointer, said, user, windows, worked
+from tests.agent.histories import CONTEXT, answer, body, pointer, tool_turn, user, windows
 
 
 def turns(number: int, calls: int = 2) -> tuple[Entry, ...]:
-    each = (*(worked(("read_file", "x")) for _ in range(calls - 1)), said("a"))
+    each = (*(tool_turn(("read_file", "x")) for _ in range(calls - 1)), answer("a"))
     return (CONTEXT, *(entry for n in range(number) for entry in (user(f"u{n}"), *each)))
 
 
@@ -42,12 +42,22 @@ def test_of_one_turn_that_is_wanted_nothing_stays_but_the_one_that_begins() -> N
 
 
 def test_a_pointer_to_a_skill_goes_with_its_body() -> None:
-    entries = (CONTEXT, user("a"), body("pdf"), user("b"), pointer("pdf"), user("c"), said("d"))
+    entries = (CONTEXT, user("a"), body("pdf"), user("b"), pointer("pdf"), user("c"), answer("d"))
     assert trim(entries, 3) == Trim(1, 5)
 
 
 def test_a_body_that_the_last_turn_points_to_stays_if_that_is_within_the_number() -> None:
-    entries = (CONTEXT, user("z"), said("y"), user("a"), body("pdf"), user("b"), said("x"), user("c"), pointer("pdf"))
+    entries = (
+        CONTEXT,
+        user("z"),
+        answer("y"),
+        user("a"),
+        body("pdf"),
+        user("b"),
+        answer("x"),
+        user("c"),
+        pointer("pdf"),
+    )
     assert trim(entries, 4) == Trim(1, 3)
     assert trim(entries, 3) == Trim(1, len(entries))
 

@@ -15,27 +15,14 @@ from holdfast.agent.delegation import texts
 from holdfast.agent.guides import DELEGATION
 from holdfast.config.sections.agent import Confirm, Tools
 from holdfast.facts import estimate
-from holdfast.records import Request, Text, ToolResult, usage
+from holdfast.records import usage
 from holdfast.records.events.sessions import DelegateCompleted, DelegateStarted
 from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput
 from holdfast.tools.guides import wrapped
-from holdfast.wire import DIALECTS, Body
-from tests.agent.driving import MODELS, Bench, sound
-from tests.agent.fanning import Notices, configured, delegating, do, parent, placed, tasks, words
-
-
-def results(request: Request) -> list[str]:
-    """The texts of the newest tool results."""
-    blocks = [block for block in request.messages[-1].content if isinstance(block, ToolResult)]
-    return ["\n".join(part.text for part in block.content if isinstance(part, Text)) for block in blocks]
-
-
-def head(sent: tuple[str, str, bytes]) -> list[bytes]:
-    """Tools and system text of a request, block by block, as the cache sees them."""
-    dialect, model, raw = sent
-    body = DIALECTS[dialect].parse(raw, model=model.partition(":")[2])
-    assert isinstance(body, Body)
-    return [DIALECTS[dialect].content(body, n) for n, span in enumerate(body.blocks) if span.section != "messages"]
+from tests.agent.bench import MODELS, Bench, sound
+from tests.agent.subagents import configured, delegating, do, parent, placed, tasks, words
+from tests.agent.transcripts import head_blocks, newest_results
+from tests.agent.watches import RecordingWatch
 
 
 @pytest.mark.parametrize("dialect", MODELS)
@@ -53,7 +40,7 @@ async def test_it_is_sent_its_parents_tools_and_system_to_the_byte_and_then_its_
         (notes / "USER.md").write_text("Likes coffee.\n")
         await session.delegate([Task(task="SAY: fine", role="reviewer")])
         first, child = bench.sent
-        assert head(child) == head(first)
+        assert head_blocks(child) == head_blocks(first)
         mine, its = bench.bodies()
         assert its.tools == mine.tools
         ((around, told),) = words(its)
@@ -69,7 +56,7 @@ async def test_a_call_is_answered_with_one_block_that_has_a_section_for_each_tas
             delegating({"task": "SAY: one", "role": "reviewer"}, {"task": "SAY: two"}, {"task": "SAY: QUESTION: A?"})
         )
         assert turn.ended == "completed"
-        (said,) = results(bench.bodies()[-1])
+        (said,) = newest_results(bench.bodies()[-1])
         started = [e.payload for e in bench.log(session.id) if isinstance(e.payload, DelegateStarted)]
         one, two, three = (each.delegate for each in started)
         assert said == (
@@ -153,7 +140,7 @@ async def test_what_they_change_is_confirmed_call_by_call_and_nobody_waits_for_e
 async def test_the_user_sees_how_they_fare_and_none_of_their_words(tmp_path: Path) -> None:
     async with placed(tmp_path) as bench:
         session = await parent(bench, warm=True)
-        watch = Notices()
+        watch = RecordingWatch()
         work = do(("list_dir", {}), say="secretly")
         await session.ask(
             delegating({"task": work, "role": "reviewer"}, {"task": "SAY: QUESTION: Which?"}) + "\nSAY: Over.",
@@ -172,7 +159,7 @@ async def test_a_long_report_goes_to_disk_as_any_result_does(tmp_path: Path) -> 
     async with placed(tmp_path) as bench:
         session = await parent(bench)
         await session.ask(delegating({"task": "SAY: begin " + "word " * 3_000 + "end"}))
-        (said,) = results(bench.bodies()[-1])
+        (said,) = newest_results(bench.bodies()[-1])
         assert said.startswith("[Tool result offloaded to disk: ")
         report, _, guide = said.partition("\n---\n")
         assert len(report) < 4_000
@@ -191,11 +178,11 @@ async def test_what_its_parent_was_told_once_it_is_told_too(tmp_path: Path) -> N
     async with placed(tmp_path, tools=(tool,)) as bench:
         session = await parent(bench)
         await session.ask(do(("note", {})))
-        assert "Write short notes." in results(bench.bodies()[-1])[0]
+        assert "Write short notes." in newest_results(bench.bodies()[-1])[0]
         await session.ask(do(("note", {})))
-        assert "Write short notes." not in results(bench.bodies()[-1])[0]
+        assert "Write short notes." not in newest_results(bench.bodies()[-1])[0]
         await session.delegate([Task(task=do(("note", {})))])
-        assert "Write short notes." in results(bench.bodies()[-1])[0]
+        assert "Write short notes." in newest_results(bench.bodies()[-1])[0]
 
 
 async def test_the_definition_is_the_same_for_all(tmp_path: Path) -> None:

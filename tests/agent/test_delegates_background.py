@@ -13,9 +13,9 @@ from holdfast.agent.sessions import INTERRUPTED
 from holdfast.agent.window.entries import Context, Escalation, SubagentStatus, UserMessage
 from holdfast.tools import Cancel
 from holdfast.tools.guides import wrapped
-from tests.agent.driving import sound
-from tests.agent.fanning import Door, configured, delegating, numbered, parent, placed, tasks
-from tests.agent.test_delegates import results
+from tests.agent.bench import sound
+from tests.agent.subagents import Door, configured, delegating, numbered, parent, placed, tasks
+from tests.agent.transcripts import newest_results
 
 
 async def settled(session: Session) -> None:
@@ -41,7 +41,7 @@ async def test_the_call_names_them_and_their_reports_come_as_one_entry(tmp_path:
         turn = await session.ask(delegating(*given, wait=False))
         assert turn.ended == "completed"  # and none of them has answered
         ids = [each.delegate for each in session.state.running_delegates]
-        told = results(bench.bodies()[-1])[0]
+        told = newest_results(bench.bodies()[-1])[0]
         listed = f"{texts.STARTED}\n- {ids[0]} (reviewer)\n- {ids[1]} (helper)\n- {ids[2]} (helper)"
         assert told == f"{listed}\n{wrapped(DELEGATION.text)}"
 

@@ -19,9 +19,10 @@ from holdfast.records import validate
 from holdfast.records.events.agent import DelegateAsked, TurnAnswered
 from holdfast.records.events.sessions import DelegateFailed, TurnCancelled
 from holdfast.tools import Cancel, Tool, ToolContext, ToolOutput
-from tests.agent.driving import Bench, extends, sound
-from tests.agent.fanning import Door, Notices, configured, delegating, do, numbered, parent, placed, tasks
-from tests.agent.test_delegates import results
+from tests.agent.bench import Bench, extends, sound
+from tests.agent.subagents import Door, configured, delegating, do, numbered, parent, placed, tasks
+from tests.agent.transcripts import newest_results
+from tests.agent.watches import RecordingWatch
 
 
 async def can_go_on(bench: Bench, session: Session, id: str) -> None:
@@ -52,7 +53,7 @@ async def test_one_that_fails_is_no_matter_of_the_others(tmp_path: Path) -> None
         session = await parent(bench, warm=True)
         door = Door(bench, *reports)
         door.broken = {reports[1]}
-        watch = Notices()
+        watch = RecordingWatch()
         found = await session.delegate(tasks(*reports), watch=watch)
         assert [each.status for each in found] == ["completed", "failed", "completed"]
         assert "the line is dead" in found[1].text
@@ -188,7 +189,7 @@ async def test_one_that_is_too_deep_is_told_so_and_does_the_work_itself(tmp_path
         inner = delegating({"task": "SAY: deeper"}) + "\nSAY: done alone"
         (found,) = await session.delegate([Task(task=inner)])
         assert found.text == "done alone"
-        (refusal,) = results(bench.bodies()[-1])
+        (refusal,) = newest_results(bench.bodies()[-1])
         assert refusal == (
             "An agent at this depth starts no sub-agents (agent.delegates.depth is 1); do the work yourself."
         )
@@ -291,7 +292,7 @@ async def test_a_question_survives_the_end_of_the_program(tmp_path: Path) -> Non
         session = await bench.sessions.resume(session.id)
         assert [each.question for each in session.state.running_delegates] == ["Which?"]
         await session.ask(delegating({"task": "SAY: This one.", "resume": asks.delegate}))
-        assert "This one." in results(bench.bodies()[-1])[0]
+        assert "This one." in newest_results(bench.bodies()[-1])[0]
         assert session.state.running_delegates == ()
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.agent.delegation.prefix_warmup import PrefixWarmup
 from holdfast.config.sections.cache import Cache
-from tests.agent.driving import MODELS, Bench, settings
-from tests.agent.fanning import Door, configured, delegating, do, numbered, parent, placed, tasks
+from tests.agent.bench import MODELS, Bench, settings
+from tests.agent.subagents import Door, configured, delegating, do, numbered, parent, placed, tasks
 
 PATIENT = 60.0
 """Seconds that nobody waits for: what happens sooner was told to happen."""

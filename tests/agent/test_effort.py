@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.agent import open_agent
-from holdfast.agent.contract import OutgoingRequest, ProviderAnswer, Task, Watch
+from holdfast.agent.contract import OutgoingRequest, ProviderAnswer, Task
 from holdfast.agent.effort import effort_members, lost_section, price_of_change
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
@@ -23,7 +23,8 @@ from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script, load_script
 from holdfast.tools.toolbox import dialect_of_model
-from tests.agent.driving import Bench, calls, settings, sound
+from tests.agent.bench import Bench, calls, settings, sound
+from tests.agent.watches import RecordingWatch
 
 OPUS, SONNET, HAIKU = (f"anthropic:claude-{name}" for name in ("opus-5-5", "sonnet-5-5", "haiku-4-5"))
 GPT, OLD_GPT, GEMINI, GEMINI_25 = (
@@ -290,20 +291,13 @@ async def test_a_request_for_a_summary_says_the_same(tmp_path: Path) -> None:
 
 
 async def test_a_model_without_it_is_told_nothing_and_says_so(tmp_path: Path) -> None:
-    class Notices(Watch):
-        def __init__(self) -> None:
-            self.told: list[str] = []
-
-        def notice(self, text: str) -> None:
-            self.told.append(text)
-
     async with Bench(tmp_path, config=config(OPUS, "xhigh")) as bench:
         session = await bench.sessions.create()
         await session.ask("hello")
-        watch = Notices()
+        watch = RecordingWatch()
         await session.ask(f"@{HAIKU} and you?", watch=watch)
         assert said(body_of(bench)) == {}
-        assert any(f"{HAIKU} takes no effort 'xhigh'" in text for text in watch.told)
+        assert any(f"{HAIKU} takes no effort 'xhigh'" in text for text in watch.lines)
         await session.ask("back")
         assert said(body_of(bench)) == {"output_config": {"effort": "xhigh"}}
         assert not bench.breaks()

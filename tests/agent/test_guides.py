@@ -4,84 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.agent import Sessions, open_agent
 from holdfast.agent.guides import CUSTOMISING, DELEGATION, GUIDES, MOST_BYTES, PRIVILEGED, SECTIONS
 from holdfast.agent.stable_text import PERSONA
 from holdfast.config.sections.agent import Tools
-from holdfast.records import Request, Text, ToolResult
+from holdfast.records import Request, Text
 from holdfast.records.events import Bus
 from holdfast.records.events.tools import GuideDelivered
-from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.in_process import Simulated
-from holdfast.simulator.script import Script
+from holdfast.simulator import VirtualClock
 from holdfast.tools import GuideSection, Tool, ToolContext, ToolExecutionError, ToolOutput, tool
 from holdfast.tools.builtin import builtin_tools
 from holdfast.tools.guides import HEADING, wrapped
-from holdfast.wire import DIALECTS, Body
-from tests.agent.compacting import GOOD, summarizer
-from tests.agent.driving import MODELS, START, calls, obey
+from tests.agent.bench import MODELS, START, calls, obey
+from tests.agent.open_agents import RecordingProvider, recorded_agent
+from tests.agent.summaries import GOOD, summarizer
 
-ALLOW: dict[str, object] = {"tools.confirm.mode": "allow", "skills.roots": []}
 WRITE = ("write_file", {"path": "a.txt", "content": "a"})
 ADD = ("memory_add", {"file": "memory", "text": "Tests run with make."})
 HOST, PROJECT = "The host's.", "The project's."
 DELEGATE = ("delegate", {"tasks": [{"task": "Say so."}]})
 
 
-class Recorded:
-    """A simulated provider that keeps what it is sent."""
-
-    def __init__(self, clock: VirtualClock, reply: Any = obey) -> None:
-        self._simulated = Simulated(Simulator(script=Script(name="agent", function=reply), clock=clock))
-        self.sent: list[tuple[str, str, bytes]] = []
-        self.sessions: list[str] = []
-
-    def open(self, request: Any) -> Any:
-        self.sent.append((request.dialect, request.model, request.raw))
-        self.sessions.append(request.session)
-        return self._simulated.open(request)
-
-    def requests(self) -> list[Request]:
-        made = []
-        for dialect, model, raw in self.sent:
-            body = DIALECTS[dialect].parse(raw, model=model.partition(":")[2])
-            assert isinstance(body, Body)
-            made.append(DIALECTS[dialect].decode(body))
-        return made
-
-    def results(self) -> list[str]:
-        """All results in the newest request, each as one text."""
-        blocks = [block for message in self.requests()[-1].messages for block in message.content]
-        found = [block for block in blocks if isinstance(block, ToolResult)]
-        return ["\n".join(each.text for each in block.content if isinstance(each, Text)) for block in found]
-
-
-@asynccontextmanager
-async def agent(
-    place: Path, provider: Recorded, clock: VirtualClock, *, model: str = MODELS["anthropic"], **more: Any
-) -> AsyncIterator[Sessions]:
-    flags = ALLOW | {"agent.model": model} | more.pop("flags", {})
-    place.joinpath("work").mkdir(exist_ok=True)
-    async with open_agent(
-        place / "work", home=place / "home", provider=provider, flags=flags, clock=clock.now, **more
-    ) as sessions:
-        yield sessions
-
-
-def talk(place: Path, *said: str, **more: Any) -> Recorded:
+def talk(place: Path, *said: str, **more: Any) -> RecordingProvider:
     """One session in which this is said."""
     clock = VirtualClock(START)
-    provider = Recorded(clock)
+    provider = RecordingProvider(clock)
 
     async def main() -> None:
-        async with agent(place, provider, clock, **more) as sessions:
+        async with recorded_agent(place, provider, clock, **more) as sessions:
             session = await sessions.create()
             for each in said:
                 await session.ask(each)
@@ -90,7 +45,7 @@ def talk(place: Path, *said: str, **more: Any) -> Recorded:
     return provider
 
 
-def counted(provider: Recorded, text: str) -> list[int]:
+def counted(provider: RecordingProvider, text: str) -> list[int]:
     """How often a guide stands in each request, in any of its results."""
     heads = json.dumps(text.split("\n")[0], ensure_ascii=False)[1:-1].encode()
     return [raw.count(heads) for _, _, raw in provider.sent]
@@ -148,14 +103,14 @@ async def test_c46_a_resumed_session_was_given_it_already_and_sends_the_same_byt
     tmp_path: Path, dialect: str
 ) -> None:
     clock = VirtualClock(START)
-    provider = Recorded(clock)
+    provider = RecordingProvider(clock)
 
     flags: dict[str, object] = {"agent.on_load": "replay"}
-    async with agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
+    async with recorded_agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
         session = await sessions.create()
         await session.ask(calls(WRITE))
     before = provider.requests()[-1]
-    async with agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
+    async with recorded_agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
         again = await sessions.resume(session.id)
         await again.ask(calls(WRITE))
     after = provider.requests()[-1]
@@ -168,12 +123,12 @@ async def test_c46_a_resumed_session_was_given_it_already_and_sends_the_same_byt
 
 async def test_a_session_that_began_with_another_system_text_keeps_it(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    provider = Recorded(clock)
+    provider = RecordingProvider(clock)
 
-    async with agent(tmp_path, provider, clock, persona="An older text about sub-agents.") as sessions:
+    async with recorded_agent(tmp_path, provider, clock, persona="An older text about sub-agents.") as sessions:
         session = await sessions.create()
         await session.ask("hello")
-    async with agent(tmp_path, provider, clock) as sessions:
+    async with recorded_agent(tmp_path, provider, clock) as sessions:
         again = await sessions.resume(session.id)
         await again.ask("hello")
     one, two = (request.system_prompt for request in provider.requests())
@@ -184,13 +139,13 @@ async def test_a_session_that_began_with_another_system_text_keeps_it(tmp_path: 
 
 async def test_c47_compaction_frees_a_guide_that_it_removed(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    provider = Recorded(clock, summarizer(GOOD))
+    provider = RecordingProvider(clock, summarizer(GOOD))
 
     flags: dict[str, object] = {
         "agent.compaction.anchor_turns": 0,
         "agent.compaction.keep_recent_tokens": 2_000,
     }
-    async with agent(tmp_path, provider, clock, flags=flags) as sessions:
+    async with recorded_agent(tmp_path, provider, clock, flags=flags) as sessions:
         session = await sessions.create()
         await session.ask(calls(WRITE))
         await session.ask(calls(WRITE))
@@ -218,9 +173,9 @@ async def test_sub_agents_have_the_same_guides_and_are_given_them_themselves(tmp
             return obey(request)
         return {"call": [{"tool": name, "input": given} for name, given in json.loads(inner)]}
 
-    provider = Recorded(clock, obedient)
+    provider = RecordingProvider(clock, obedient)
 
-    async with agent(tmp_path, provider, clock) as sessions:
+    async with recorded_agent(tmp_path, provider, clock) as sessions:
         session = await sessions.create()
         await session.ask(calls(WRITE))
         await session.ask(calls(own))

@@ -9,9 +9,9 @@ import pytest
 from holdfast.agent import Sessions, Watch
 from holdfast.records import Request, Text, validate
 from holdfast.simulator import VirtualClock
-from tests.agent.compacting import GOOD, asks_for_summary, summarizer
-from tests.agent.driving import MODELS, START, calls
-from tests.agent.test_guides import Recorded, agent
+from tests.agent.bench import MODELS, START, calls
+from tests.agent.open_agents import RecordingProvider, recorded_agent
+from tests.agent.summaries import GOOD, asks_for_summary, summarizer
 
 TURN = "question number "
 
@@ -53,12 +53,12 @@ class Notices(Watch):
 @pytest.mark.parametrize("most", [1, 2, 15])
 async def test_c80_no_request_holds_more_turns_resumed_or_not(tmp_path: Path, dialect: str, most: int) -> None:
     clock, notices = VirtualClock(START), Notices()
-    provider = Recorded(clock, obliging)
+    provider = RecordingProvider(clock, obliging)
     flags: dict[str, object] = {"agent.history_turns": most}
 
     session = None
     for numbers in (range(20), range(20, 36)):
-        async with agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
+        async with recorded_agent(tmp_path, provider, clock, model=MODELS[dialect], flags=flags) as sessions:
             session = await ask(sessions, session, numbers, clock, notices)
     requests = provider.requests()
     held = [turns_of(request) for request in requests]
@@ -75,11 +75,11 @@ async def test_c80_no_request_holds_more_turns_resumed_or_not(tmp_path: Path, di
 
 async def test_c80_a_session_that_was_longer_is_shortened_when_the_setting_comes(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    provider = Recorded(clock, obliging)
+    provider = RecordingProvider(clock, obliging)
 
-    async with agent(tmp_path, provider, clock) as sessions:
+    async with recorded_agent(tmp_path, provider, clock) as sessions:
         session = await ask(sessions, None, range(20), clock, Watch())
-    async with agent(tmp_path, provider, clock, flags={"agent.history_turns": 4}) as sessions:
+    async with recorded_agent(tmp_path, provider, clock, flags={"agent.history_turns": 4}) as sessions:
         await ask(sessions, session, range(20, 26), clock, Watch())
     held = [turns_of(request) for request in provider.requests()]
     assert max(held, key=len) == list(range(20))
@@ -89,23 +89,23 @@ async def test_c80_a_session_that_was_longer_is_shortened_when_the_setting_comes
 
 async def test_c80_with_0_all_of_it_is_sent(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    provider = Recorded(clock, obliging)
+    provider = RecordingProvider(clock, obliging)
 
-    async with agent(tmp_path, provider, clock) as sessions:
+    async with recorded_agent(tmp_path, provider, clock) as sessions:
         await ask(sessions, None, range(35), clock, Watch())
     assert turns_of(provider.requests()[-1]) == list(range(35))
 
 
 async def test_c80_a_compaction_in_between_leaves_no_more(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    provider = Recorded(clock, summarizer(GOOD))
+    provider = RecordingProvider(clock, summarizer(GOOD))
     flags: dict[str, object] = {
         "agent.history_turns": 4,
         "agent.compaction.anchor_turns": 1,
         "agent.compaction.keep_recent_tokens": 100,
     }
 
-    async with agent(tmp_path, provider, clock, flags=flags) as sessions:
+    async with recorded_agent(tmp_path, provider, clock, flags=flags) as sessions:
         session = await sessions.create()
         for number in range(12):
             await session.ask(f"{TURN}{number} " + "word " * 1_500)

@@ -10,10 +10,9 @@ from holdfast.agent.inspection import _said
 from holdfast.config.sections.agent import Mask
 from holdfast.records import Image, Request
 from holdfast.simulator.messages import Reply, ToolCall, Words
-
-from .compacting import small, summarizer, talk
-from .driving import MODELS, Bench, calls, settings
-from .test_compaction import LONG
+from tests.agent.bench import MODELS, Bench, calls, settings
+from tests.agent.sample_tools import LONG
+from tests.agent.summaries import small, summarizer, talk
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.cache import Keepalive as Allowed
 from holdfast.simulator.faults import Fault, Options
 from holdfast.tools.contract import Tool, ToolContext, ToolOutput
-
-from .driving import MODELS, Bench, calls, settings
+from tests.agent.bench import MODELS, Bench, calls, settings
 
 ON = Cache(strategy="rolling", keepalive=Allowed(enabled=True))
 VISITS, PAUSE_S, STEP_S = 13, 420, 60

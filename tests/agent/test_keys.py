@@ -16,8 +16,8 @@ from holdfast.facts.credentials import MASK
 from holdfast.records import Text, ToolResult
 from holdfast.tools import Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.guides import wrapped
-from tests.agent.driving import Bench, settings
-from tests.agent.fanning import do, obliging
+from tests.agent.bench import Bench, settings
+from tests.agent.subagents import do, obliging
 
 SECRET = "pLanted0123456789wOrd"
 KEY = f"sk-ant-api03-{SECRET}-AbCdEf"

@@ -25,7 +25,7 @@ pytestmark = [
 
 def killed(place: Path, kind: str, when: str) -> list[dict[str, Any]]:
     """What became of a session that was killed at its first, second… write of a kind, up to the last one."""
-    command = [sys.executable, "-m", "tests.agent.killing", str(place), kind, when]
+    command = [sys.executable, "-m", "tests.agent.killed_session", str(place), kind, when]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -10,10 +10,9 @@ import pytest
 from holdfast.config.sections.cache import Cache
 from holdfast.records import Usage
 from holdfast.simulator.faults import Fault, Options
-
-from .compacting import LIMITS, summarizer, talk
-from .driving import MODELS, Bench, calls
-from .knowing import LONG, Knowing, awaited, deltas
+from tests.agent.bench import MODELS, Bench, calls
+from tests.agent.knowledge_bench import LONG, KnowledgeBench, knowledge_news
+from tests.agent.summaries import LIMITS, summarizer, talk
 
 BLOCKS = {"placement": "blocks"}
 HOUR, MINUTES = {"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral"}
@@ -22,7 +21,7 @@ LIKES, RULE = "Answers are short. " + LONG, "Deployments wait for the build serv
 
 
 async def asked(place: Path, *, stable: bool, context: bool, cache: Cache = SEED) -> Bench:
-    bench = Knowing(place, memory=BLOCKS, cache=cache)
+    bench = KnowledgeBench(place, memory=BLOCKS, cache=cache)
     if stable:
         bench.prefer("Short answers", LIKES)
     if context:
@@ -40,12 +39,11 @@ async def asked(place: Path, *, stable: bool, context: bool, cache: Cache = SEED
         (False, False, [HOUR]),
     ],
 )
-@awaited
 async def test_e1_e2_e3_e4_e15_blocks_and_their_markers(
     tmp_path: Path, stable: bool, context: bool, markers: list[Any]
 ) -> None:
     async with await asked(tmp_path, stable=stable, context=context) as bench:
-        assert isinstance(bench, Knowing)
+        assert isinstance(bench, KnowledgeBench)
         found = bench.system()
         assert [block.get("cache_control") for block in found] == markers
         if stable:
@@ -55,18 +53,16 @@ async def test_e1_e2_e3_e4_e15_blocks_and_their_markers(
             assert "Answers are short." not in found[-1]["text"]  # E12
 
 
-@awaited
 async def test_e10_e15_without_a_stable_block_the_host_carries_the_marker(tmp_path: Path) -> None:
     """The catalogue alone makes a stable block; where nothing can be recalled there is none."""
     async with await asked(tmp_path, stable=False, context=False) as bench:
-        assert isinstance(bench, Knowing)
+        assert isinstance(bench, KnowledgeBench)
         assert bench.markers() == [HOUR]
 
 
-@awaited
 async def test_e10_e15_context_without_preferences_puts_the_marker_on_the_host(tmp_path: Path) -> None:
     async with await asked(tmp_path, stable=False, context=True) as bench:
-        assert isinstance(bench, Knowing)
+        assert isinstance(bench, KnowledgeBench)
         assert bench.markers() == [HOUR, None]
         assert "Deployments wait" in bench.system()[1]["text"]
 
@@ -81,12 +77,11 @@ async def test_e10_e15_context_without_preferences_puts_the_marker_on_the_host(t
         Cache(retention_overrides={"claude": "none"}),
     ],
 )
-@awaited
 async def test_e15_with_caching_off_it_is_one_text_joined_by_empty_lines(
     tmp_path: Path, context: bool, cache: Cache
 ) -> None:
     async with await asked(tmp_path, stable=True, context=context, cache=cache) as bench:
-        assert isinstance(bench, Knowing)
+        assert isinstance(bench, KnowledgeBench)
         (block,) = bench.system()
         assert "cache_control" not in block
         session = next(iter(bench.sessions._open.values()))
@@ -108,24 +103,21 @@ SHORT = {"claude": "short"}
         Cache(retention_overrides=SHORT),
     ],
 )
-@awaited
 async def test_e15_for_five_minutes_the_stable_block_carries_a_plain_marker(tmp_path: Path, cache: Cache) -> None:
     async with await asked(tmp_path, stable=True, context=True, cache=cache) as bench:
-        assert isinstance(bench, Knowing)
+        assert isinstance(bench, KnowledgeBench)
         assert bench.markers() == [None, MINUTES, None]
 
 
-@awaited
 async def test_e3_the_default_strategy_pins_the_block_for_an_hour_too(tmp_path: Path) -> None:
     async with await asked(tmp_path, stable=True, context=True, cache=Cache()) as bench:
-        assert isinstance(bench, Knowing)
+        assert isinstance(bench, KnowledgeBench)
         assert bench.markers() == [None, HOUR, None]
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
-@awaited
 async def test_e20_e21_openai_dialects_get_both_texts_joined_by_an_empty_line(tmp_path: Path, dialect: str) -> None:
-    async with Knowing(tmp_path, memory=BLOCKS, model=MODELS[dialect]) as bench:
+    async with KnowledgeBench(tmp_path, memory=BLOCKS, model=MODELS[dialect]) as bench:
         bench.prefer("Short answers", "Answers are short.")
         bench.add("Deployment rule", "Deployments wait for the build server.")
         session = await bench.sessions.create()
@@ -145,16 +137,15 @@ class TestTheCostTable:
     """The three rows of the seed, with the counts of the provider. Blocks 0 and 1 stand behind the tools, which are
     written with them."""
 
-    async def begun(self, bench: Knowing) -> Any:
+    async def begun(self, bench: KnowledgeBench) -> Any:
         bench.prefer("Short answers", LIKES)
         self.entry = bench.add("Deployment rule", RULE)
         session = await bench.sessions.create()
         await session.ask("How does the deployment work?")
         return session
 
-    @awaited
     async def test_e5_e7_e8_e17_from_turn_1_to_2_blocks_0_and_1_are_reads(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+        async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
             session = await self.begun(bench)
             bench.known.edit(self.entry.id, content="Deployments need a review. " + LONG)
             await session.ask("And now?")
@@ -169,9 +160,8 @@ class TestTheCostTable:
             assert bench.sent_by[1][1] == "memory_block_changed"
             assert not bench.breaks()
 
-    @awaited
     async def test_e9_e18_curation_changes_preferences_and_block_1_stays(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+        async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
             session = await self.begun(bench)
             (liked,) = bench.known.entries(categories=["preference"])
             bench.known.edit(liked.id, content="Answers are long. " + LONG)
@@ -183,11 +173,10 @@ class TestTheCostTable:
             assert not bench.breaks()
 
     @pytest.mark.parametrize(("pause", "reads"), [(3_500, True), (3_700, False)])
-    @awaited
     async def test_e6_e11_e19_a_session_within_the_hour_reads_blocks_0_and_1(
         self, tmp_path: Path, pause: int, reads: bool
     ) -> None:
-        async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+        async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
             await self.begun(bench)
             bench.prefer("Tea", "Tea is preferred to coffee.")  # curation
             bench.clock.advance(pause)
@@ -199,9 +188,8 @@ class TestTheCostTable:
             assert ("Tea is preferred" in bench.system(1)[1]["text"]) is not reads
 
 
-@awaited
 async def test_e11_the_stable_block_outlives_curation_and_resuming_hours_later(tmp_path: Path) -> None:
-    async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+    async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
         bench.prefer("Short answers", LIKES)
         session = await bench.sessions.create()
         await session.ask("Hello.")
@@ -213,9 +201,8 @@ async def test_e11_the_stable_block_outlives_curation_and_resuming_hours_later(t
         assert bench.system(0)[1]["text"] == bench.system(1)[1]["text"]
 
 
-@awaited
 async def test_e13_a_compaction_that_the_limit_forces_refreshes_the_context_block_alone(tmp_path: Path) -> None:
-    async with Knowing(tmp_path, memory=BLOCKS, cache=SEED, compaction=LIMITS, reply=summarizer()) as bench:
+    async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED, compaction=LIMITS, reply=summarizer()) as bench:
         bench.prefer("Short answers", LIKES)
         bench.add("Linting rule", "ruff checks it.")
         session = await bench.sessions.create()
@@ -233,9 +220,8 @@ async def test_e13_a_compaction_that_the_limit_forces_refreshes_the_context_bloc
         assert not bench.breaks()
 
 
-@awaited
 async def test_e13_a_context_length_error_refreshes_the_context_block_alone(tmp_path: Path) -> None:
-    async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+    async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
         bench.prefer("Short answers", LIKES)
         bench.add("Linting rule", "ruff checks it.")
         session = await bench.sessions.create()
@@ -250,10 +236,11 @@ async def test_e13_a_context_length_error_refreshes_the_context_block_alone(tmp_
         assert bench.system()[1]["text"] == stable
 
 
-@awaited
 async def test_c23_e23_every_turn_the_block_changes_when_the_change_test_says_so(tmp_path: Path) -> None:
     for test in ("entries", "sampled"):
-        async with Knowing(tmp_path / test, memory={**BLOCKS, "retrieve": "every_turn", "change_test": test}) as bench:
+        async with KnowledgeBench(
+            tmp_path / test, memory={**BLOCKS, "retrieve": "every_turn", "change_test": test}
+        ) as bench:
             entry = bench.add("Deployment rule", "Deployments wait for the build server. " + LONG)
             session = await bench.sessions.create()
             await session.ask("What of the deployment?")
@@ -267,22 +254,20 @@ async def test_c23_e23_every_turn_the_block_changes_when_the_change_test_says_so
             assert "Deployments are made by hand." in session.state.context
 
 
-@awaited
 async def test_blocks_tell_nothing_in_the_conversation(tmp_path: Path) -> None:
-    async with Knowing(tmp_path, memory=BLOCKS) as bench:
+    async with KnowledgeBench(tmp_path, memory=BLOCKS) as bench:
         entry = bench.add("Deployment rule", RULE)
         session = await bench.sessions.create()
         await session.ask("What of the deployment?")
         bench.known.edit(entry.id, content="Deployments need a review.")
         await session.ask(calls(("recall", {"query": "deployment"})))
-        assert deltas(session) == []
+        assert knowledge_news(session) == []
 
 
-@awaited
 async def test_a_block_whose_last_entry_is_forgotten_says_nothing_and_the_conversation_knows_nothing_of_it(
     tmp_path: Path,
 ) -> None:
-    async with Knowing(tmp_path, memory=BLOCKS) as bench:
+    async with KnowledgeBench(tmp_path, memory=BLOCKS) as bench:
         liked, entry = bench.prefer("Short answers", LIKES), bench.add("Deployment rule", RULE)
         session = await bench.sessions.create()
         await session.ask("What of the deployment?")

@@ -15,10 +15,9 @@ from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Context, KnowledgeNews, UserMessage
 from holdfast.records.events.agent import TurnToolsAnswered
 from holdfast.tools import Tool, ToolContext, ToolOutput
-
-from .compacting import LIMITS, summarizer, talk
-from .driving import calls, sound
-from .knowing import Knowing, awaited, deltas
+from tests.agent.bench import calls, sound
+from tests.agent.knowledge_bench import KnowledgeBench, knowledge_news
+from tests.agent.summaries import LIMITS, summarizer, talk
 
 TOKEN, REVIEW = "The deployment needs the token of the build server.", "Deployments need a review."
 ASKED = "How does the deployment work?"
@@ -43,7 +42,7 @@ class Slow:
         return self._store.find_knowledge(*args, **more)
 
 
-def changing(bench: Knowing, id: str, **members: Any) -> Tool:
+def changing(bench: KnowledgeBench, id: str, **members: Any) -> Tool:
     """A tool in whose time somebody else changes an entry."""
 
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
@@ -62,11 +61,10 @@ def in_place(session: Session) -> None:
 
 
 @pytest.mark.parametrize("placement", ["deltas", "blocks"])
-@awaited
 async def test_a_turn_that_is_cancelled_while_the_store_is_slow_tells_nothing_later(
     tmp_path: Path, placement: str
 ) -> None:
-    async with Knowing(tmp_path, memory={"placement": placement}) as bench:
+    async with KnowledgeBench(tmp_path, memory={"placement": placement}) as bench:
         entry = bench.add("Deployment rule", TOKEN)
         session = await bench.sessions.create()
         assert session.knowledge is not None
@@ -88,11 +86,10 @@ async def test_a_turn_that_is_cancelled_while_the_store_is_slow_tells_nothing_la
 
 
 @pytest.mark.parametrize("given", [{"title": "Shipping rule"}, {"confidence": 0.5}, {"category": "pattern"}])
-@awaited
 async def test_an_agent_that_corrects_a_part_sees_what_somebody_else_made_of_the_rest(
     tmp_path: Path, given: dict[str, object]
 ) -> None:
-    async with Knowing(tmp_path) as bench:
+    async with KnowledgeBench(tmp_path) as bench:
         entry = bench.add("Deployment rule", TOKEN)
         bench.sessions._tools = (changing(bench, entry.id, content=REVIEW),)
         session = await bench.sessions.create()
@@ -100,12 +97,11 @@ async def test_an_agent_that_corrects_a_part_sees_what_somebody_else_made_of_the
         await session.ask(calls(("wait", {}), ("knowledge_replace", {"id": entry.id, **given})))
         await session.ask("And now?")
         assert json.dumps(bench.raw()["messages"]).count(REVIEW) == 1
-        assert len(deltas(session)) == 1
+        assert len(knowledge_news(session)) == 1
 
 
-@awaited
 async def test_an_agent_that_corrects_the_content_sees_the_title_that_somebody_else_gave(tmp_path: Path) -> None:
-    async with Knowing(tmp_path) as bench:
+    async with KnowledgeBench(tmp_path) as bench:
         entry = bench.add("Deployment rule", TOKEN)
         bench.sessions._tools = (changing(bench, entry.id, title="Shipping rule"),)
         session = await bench.sessions.create()
@@ -117,9 +113,8 @@ async def test_an_agent_that_corrects_the_content_sees_the_title_that_somebody_e
 
 
 @pytest.mark.parametrize("tool", ["recall", "knowledge_replace", "knowledge_forget"])
-@awaited
 async def test_what_a_tool_said_in_an_answer_that_was_lost_is_told(tmp_path: Path, tool: str) -> None:
-    async with Knowing(tmp_path) as bench:
+    async with KnowledgeBench(tmp_path) as bench:
         entry = bench.add("Deployment rule", TOKEN)
         bench.sessions._tools = (changing(bench, entry.id, content=REVIEW),)
         session = await bench.sessions.create()
@@ -140,19 +135,18 @@ async def test_what_a_tool_said_in_an_answer_that_was_lost_is_told(tmp_path: Pat
         await bench.restart(clean=False)
         session = await bench.sessions.resume(session.id)
         await session.ask("And now?")
-        assert ("no longer holds" if tool == "knowledge_forget" else REVIEW) in deltas(session)[-1]
+        assert ("no longer holds" if tool == "knowledge_forget" else REVIEW) in knowledge_news(session)[-1]
         await session.ask("And then?")
-        assert len(deltas(session)) == 2
+        assert len(knowledge_news(session)) == 2
         sound(session)
 
 
 @pytest.mark.parametrize("becomes", ["changed", "forgotten"])
-@awaited
 async def test_what_was_recalled_and_outlived_a_compaction_is_told_when_it_changes(
     tmp_path: Path, becomes: str
 ) -> None:
     limits = {**LIMITS, "anchor_turns": 0, "limit_tokens": 100_000}
-    async with Knowing(tmp_path, compaction=limits, memory={"retrieve_max": 0}, reply=summarizer()) as bench:
+    async with KnowledgeBench(tmp_path, compaction=limits, memory={"retrieve_max": 0}, reply=summarizer()) as bench:
         first, second = bench.add("Deployment rule", TOKEN), bench.add("Linting rule", "ruff checks it.")
         session = await bench.sessions.create()
         await session.ask(calls(("recall", {"query": second.id})))
@@ -168,8 +162,8 @@ async def test_what_was_recalled_and_outlived_a_compaction_is_told_when_it_chang
             else:
                 bench.known.forget(entry.id)
         await session.ask("And now?")
-        (told,) = deltas(session)
+        (told,) = knowledge_news(session)
         assert first.id in told
         assert second.id not in told  # nothing speaks of it any more
         await session.ask("And then?")
-        assert len(deltas(session)) == 1
+        assert len(knowledge_news(session)) == 1

@@ -22,10 +22,9 @@ from holdfast.config.sections.cache import Cache
 from holdfast.memory.embedders import embedder
 from holdfast.records.events.sessions import TurnStarted
 from holdfast.records.events.tools import MemoryEvicted
-
-from .compacting import LIMITS, summarizer, talk
-from .driving import calls, sound
-from .knowing import Knowing, awaited, deltas
+from tests.agent.bench import calls, sound
+from tests.agent.knowledge_bench import KnowledgeBench, knowledge_news
+from tests.agent.summaries import LIMITS, summarizer, talk
 
 TOOLS = "The deployment needs the token of the build server."
 ANCHORED = {**LIMITS, "anchor_turns": 1, "limit_tokens": 100_000}
@@ -35,44 +34,41 @@ UNANCHORED = {**LIMITS, "anchor_turns": 0, "limit_tokens": 100_000}
 class TestAfterAReset:
     """The conversation begins with a delta that stays, and what was told later of the same entry goes."""
 
-    @awaited
     async def test_a_change_whose_delta_is_gone_is_told_again(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
+        async with KnowledgeBench(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
             entry = bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             await session.ask("How does the deployment work?")
             bench.known.edit(entry.id, content="Deployments need a review.")
             await talk(session, bench, 6)
             await session.compact()
-            assert len(deltas(session)) == 1  # the first one
+            assert len(knowledge_news(session)) == 1  # the first one
             await session.ask("Where were we?")
-            assert "Deployments need a review." in deltas(session)[-1]
+            assert "Deployments need a review." in knowledge_news(session)[-1]
             await session.ask("And now?")
-            assert len(deltas(session)) == 2
+            assert len(knowledge_news(session)) == 2
             assert not bench.breaks()
             sound(session)
 
-    @awaited
     async def test_a_withdrawal_whose_delta_is_gone_is_told_again(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
+        async with KnowledgeBench(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
             entry = bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             await session.ask("How does the deployment work?")
             bench.known.forget(entry.id)
             await talk(session, bench, 6)
             await session.compact()
-            assert len(deltas(session)) == 1
+            assert len(knowledge_news(session)) == 1
             await session.ask("Where were we?")
-            assert f"{entry.id} (gotcha) no longer holds" in deltas(session)[-1]
+            assert f"{entry.id} (gotcha) no longer holds" in knowledge_news(session)[-1]
             await session.ask("And now?")
-            assert len(deltas(session)) == 2
+            assert len(knowledge_news(session)) == 2
 
     @pytest.mark.parametrize("tool", ["recall", "knowledge_replace", "knowledge_forget"])
-    @awaited
     async def test_what_a_tool_said_of_a_told_entry_is_told_when_the_call_is_gone(
         self, tmp_path: Path, tool: str
     ) -> None:
-        async with Knowing(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
+        async with KnowledgeBench(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
             entry = bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             await session.ask("How does the deployment work?")
@@ -85,69 +81,65 @@ class TestAfterAReset:
                 turn = calls((tool, {"id": entry.id, **more}))
             await session.ask(turn)
             await talk(session, bench, 6)
-            before = len(deltas(session))
+            before = len(knowledge_news(session))
             await session.compact()
             await session.ask("Where were we?")
             expected = "no longer holds" if tool == "knowledge_forget" else "Deployments need a review."
             assert before >= 1
-            assert expected in deltas(session)[-1]
+            assert expected in knowledge_news(session)[-1]
 
-    @awaited
     async def test_a_preference_that_changed_is_told_again_where_its_block_says_the_old(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
+        async with KnowledgeBench(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
             entry = bench.prefer("Short answers", "Answers are short.")
             session = await bench.sessions.create()
             await session.ask("Hello.")
             await session.ask(calls(("knowledge_replace", {"id": entry.id, "content": "Answers are long."})))
             await talk(session, bench, 6)
             await session.compact()
-            assert deltas(session) == []
+            assert knowledge_news(session) == []
             await session.ask("Where were we?")
-            assert "Answers are long." in deltas(session)[-1]
+            assert "Answers are long." in knowledge_news(session)[-1]
             await session.ask("And now?")
-            assert len(deltas(session)) == 1
+            assert len(knowledge_news(session)) == 1
 
-    @awaited
     async def test_a_preference_that_was_withdrawn_is_withdrawn_again(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
+        async with KnowledgeBench(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
             entry = bench.prefer("Short answers", "Answers are short.")
             session = await bench.sessions.create()
             await session.ask("Hello.")
             bench.known.forget(entry.id)
             await talk(session, bench, 6)
-            assert len(deltas(session)) == 1
+            assert len(knowledge_news(session)) == 1
             await session.compact()
             await session.ask("Where were we?")
-            assert "no longer holds" in deltas(session)[-1]
+            assert "no longer holds" in knowledge_news(session)[-1]
 
-    @awaited
     async def test_what_found_no_room_after_a_reset_is_not_told_as_a_change(self, tmp_path: Path) -> None:
         memory = {"context_budget": 0.002, "stable_budget": 0.0, "retrieve": "every_turn"}
-        async with Knowing(tmp_path, memory=memory, compaction=UNANCHORED, reply=summarizer()) as bench:
+        async with KnowledgeBench(tmp_path, memory=memory, compaction=UNANCHORED, reply=summarizer()) as bench:
             session = await bench.sessions.create()
             entries = []
             for topic in ("linting", "deployment", "testing"):
                 entries.append(bench.add(f"The {topic}", f"It is told of the {topic} what there is. " * 90))
                 await session.ask(f"What of the {topic}?")
-            assert len(deltas(session)) == 3
+            assert len(knowledge_news(session)) == 3
             await talk(session, bench, 6)
             await session.compact()
             await session.ask("Where were we?")
-            (told,) = deltas(session)
+            (told,) = knowledge_news(session)
             assert sum(entry.id in told for entry in entries) < 3
             await session.ask("And now?")
-            assert deltas(session) == [told]
+            assert knowledge_news(session) == [told]
             left_out = next(entry for entry in entries if entry.id not in told)
             logged = [each.payload for each in read_log(log_path(session.sessions.directory, session.id))]
             (evicted,) = [each for each in logged if isinstance(each, MemoryEvicted)]
             assert left_out.id in evicted.entries
             await session.ask(f"What of {left_out.title}?")
-            assert len(deltas(session)) == 2
-            assert f"- {left_out.id} (gotcha): {left_out.title}" in deltas(session)[1]
+            assert len(knowledge_news(session)) == 2
+            assert f"- {left_out.id} (gotcha): {left_out.title}" in knowledge_news(session)[1]
 
-    @awaited
     async def test_all_that_is_due_after_a_reset_is_told_in_one(self, tmp_path: Path) -> None:
-        async with Knowing(
+        async with KnowledgeBench(
             tmp_path, compaction=ANCHORED, memory={"retrieve": "every_turn"}, reply=summarizer()
         ) as bench:
             first = bench.add("Linting rule", "ruff checks it.")
@@ -159,13 +151,12 @@ class TestAfterAReset:
             await session.compact()
             bench.known.edit(first.id, content="black checks it.")
             await session.ask("Where were we?")
-            told = deltas(session)[-1]
+            told = knowledge_news(session)[-1]
             assert "black checks it." in told
             assert second.id in told
 
-    @awaited
     async def test_two_compactions_one_after_the_other_tell_again_once_each(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
+        async with KnowledgeBench(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
             entry = bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             await session.ask("How does the deployment work?")
@@ -178,12 +169,11 @@ class TestAfterAReset:
                 session = await bench.sessions.resume(session.id)
                 await session.ask("Where were we?")
                 await session.ask("And now?")
-                assert "\n".join(deltas(session)).count(entry.id) == 1
+                assert "\n".join(knowledge_news(session)).count(entry.id) == 1
             assert not bench.breaks()
 
-    @awaited
     async def test_without_deltas_nothing_is_told_again(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
+        async with KnowledgeBench(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
             bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             await session.ask("How does the deployment work?")
@@ -193,27 +183,26 @@ class TestAfterAReset:
             await bench.restart()
             session = await bench.sessions.resume(session.id)
             await session.ask("Where were we?")
-            assert deltas(session) == []
+            assert knowledge_news(session) == []
 
 
-def _settings(bench: Knowing) -> Settings:
+def _settings(bench: KnowledgeBench) -> Settings:
     assert isinstance(bench.config, Settings)
     return bench.config
 
 
-def _with(bench: Knowing, **members: Any) -> Settings:
+def _with(bench: KnowledgeBench, **members: Any) -> Settings:
     chosen = _settings(bench)
     return replace(chosen, memory=replace(chosen.memory, **members))
 
 
 class TestSettingsThatChange:
     @pytest.mark.parametrize("strategies", [("zones", "passthrough"), ("passthrough", "zones")])
-    @awaited
     async def test_a_session_keeps_the_shape_of_its_system_text(
         self, tmp_path: Path, strategies: tuple[str, str]
     ) -> None:
         first, second = (Cache(strategy=each) for each in strategies)  # type: ignore[arg-type]
-        async with Knowing(tmp_path, cache=first) as bench:
+        async with KnowledgeBench(tmp_path, cache=first) as bench:
             bench.prefer("Short answers", "Answers are short.")
             session = await bench.sessions.create()
             await session.ask("Hello.")
@@ -223,9 +212,8 @@ class TestSettingsThatChange:
             await session.ask("And now?")
             assert [block["text"] for block in bench.system(0)] == [block["text"] for block in bench.system(1)]
 
-    @awaited
     async def test_a_block_stays_where_another_budget_has_less_room(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path, memory={"placement": "blocks"}) as bench:
+        async with KnowledgeBench(tmp_path, memory={"placement": "blocks"}) as bench:
             entry = bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             await session.ask("How does the deployment work?")
@@ -237,10 +225,9 @@ class TestSettingsThatChange:
             await session.ask("And now?")
             assert session.state.context == before
 
-    @awaited
     async def test_of_several_reasons_the_one_that_explains_the_earliest_change_counts(self, tmp_path: Path) -> None:
         agent = {"on_load": "refresh", "volatile": "system"}
-        async with Knowing(tmp_path, memory={"placement": "blocks"}, agent=agent) as bench:
+        async with KnowledgeBench(tmp_path, memory={"placement": "blocks"}, agent=agent) as bench:
             entry = bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             await session.ask("How does the deployment work?")
@@ -254,35 +241,32 @@ class TestSettingsThatChange:
 
 
 class TestTheFirstTurn:
-    @awaited
     async def test_a_turn_without_words_has_no_delta_at_its_end(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path) as bench:
+        async with KnowledgeBench(tmp_path) as bench:
             bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             await session.ask("")
             assert TOOLS not in bench.texts()[-1]
             await session.ask("How does the deployment work?")
-            assert TOOLS in "\n".join(deltas(session))
+            assert TOOLS in "\n".join(knowledge_news(session))
             assert bench.texts()[-1] == "How does the deployment work?"
 
-    @awaited
     async def test_a_first_turn_that_was_cut_before_it_was_sent_is_no_first_turn(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path) as bench:
+        async with KnowledgeBench(tmp_path) as bench:
             bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             session.log(TurnStarted(text="How does the deployment work?"), turn=session.new_id(), actor="user")
             await bench.restart()  # killed here
             session = await bench.sessions.resume(session.id)
             await session.ask("Are you there?")
-            assert TOOLS in "\n".join(deltas(session))
+            assert TOOLS in "\n".join(knowledge_news(session))
 
 
 class TestAStoreThatFails:
-    @awaited
     async def test_a_session_begins_and_goes_on_where_nothing_can_be_read(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        async with Knowing(tmp_path) as bench:
+        async with KnowledgeBench(tmp_path) as bench:
             entry = bench.prefer("Short answers", "Answers are short.")
             session = await bench.sessions.create()
             await session.ask("Hello.")
@@ -299,7 +283,6 @@ class TestAStoreThatFails:
             assert "memory was not looked at" in caplog.text
             sound(session)
 
-    @awaited
     async def test_a_model_whose_files_are_gone_leaves_the_search_by_words(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -308,26 +291,25 @@ class TestAStoreThatFails:
         from tests.memory import tiny_minilm
 
         model = tiny_minilm.write(tmp_path / "model")
-        async with Knowing(tmp_path, memory={"model_dir": str(model)}) as bench:
+        async with KnowledgeBench(tmp_path, memory={"model_dir": str(model)}) as bench:
             entry = bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             shutil.rmtree(model)
             turn = await session.ask("How does the deployment work?")
             assert turn.ended == "completed"
-            assert entry.id in "\n".join(deltas(session))
+            assert entry.id in "\n".join(knowledge_news(session))
             assert "searched by words alone" in caplog.text
             turn = await session.ask(calls(("recall", {"query": "deployment rule"})))
             assert TOOLS in json.dumps(bench.raw()["messages"][-1])
 
     @pytest.mark.parametrize("placement", ["deltas", "blocks"])
-    @awaited
     async def test_whatever_fails_in_memory_ends_no_turn(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, placement: str
     ) -> None:
         def broken(*_: object, **__: object) -> None:
             raise RuntimeError("nobody thought of this")
 
-        async with Knowing(tmp_path, memory={"placement": placement}) as bench:
+        async with KnowledgeBench(tmp_path, memory={"placement": placement}) as bench:
             bench.prefer("Short answers", "Answers are short.")
             entry = bench.add("Deployment rule", TOOLS)
             with monkeypatch.context() as patch:
@@ -349,7 +331,6 @@ class TestAStoreThatFails:
 
 
 class TestAModel:
-    @awaited
     async def test_its_files_are_read_once_and_not_on_the_event_loop(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -360,16 +341,15 @@ class TestAModel:
             return embedder(settings)
 
         monkeypatch.setattr("holdfast.agent.memory_updates.embedder", noted)
-        async with Knowing(tmp_path, memory={"model_dir": str(tmp_path / "model")}) as bench:
+        async with KnowledgeBench(tmp_path, memory={"model_dir": str(tmp_path / "model")}) as bench:
             sessions = await asyncio.gather(*(bench.sessions.create() for _ in range(3)))
             await bench.restart()
             await bench.sessions.resume(sessions[0].id)
         assert read == [False, False]
 
 
-@awaited
 async def test_a_workspace_whose_name_is_no_text_can_be_worked_in_and_gone_back_to(tmp_path: Path) -> None:
-    async with Knowing(tmp_path / os.fsdecode(b"w\xff")) as bench:
+    async with KnowledgeBench(tmp_path / os.fsdecode(b"w\xff")) as bench:
         entry = bench.add("Deployment rule", TOOLS)
         session = await bench.sessions.create()
         await session.ask("How does the deployment work?")
@@ -377,16 +357,15 @@ async def test_a_workspace_whose_name_is_no_text_can_be_worked_in_and_gone_back_
         assert [each.id for each in bench.sessions.stored()] == [session.id]
         session = await bench.sessions.resume(session.id)
         await session.ask("And now?")
-        assert "\n".join(deltas(session)).count(entry.id) == 1
+        assert "\n".join(knowledge_news(session)).count(entry.id) == 1
         session = await bench.sessions.fork(session.id)
         await session.ask("And here?")
         assert not bench.breaks()
 
 
 class TestTools:
-    @awaited
     async def test_entries_of_other_projects_cannot_be_changed_and_are_not_named(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path) as bench:
+        async with KnowledgeBench(tmp_path) as bench:
             other = bench.add("Elsewhere", "A secret plan.", project="/other")
             session = await bench.sessions.create()
             mistyped = other.id[:-1] + ("0" if other.id[-1] != "0" else "1")
@@ -402,17 +381,15 @@ class TestTools:
             assert other.id not in json.dumps(results[2])
             assert bench.known.get(other.id) == other
 
-    @awaited
     async def test_recall_finds_where_nothing_is_given_unasked(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path, memory={"retrieve_max": 0}) as bench:
+        async with KnowledgeBench(tmp_path, memory={"retrieve_max": 0}) as bench:
             bench.add("Deployment rule", TOOLS)
             session = await bench.sessions.create()
             await session.ask(calls(("recall", {"query": "deployment rule"})))
             assert TOOLS in json.dumps(bench.raw()["messages"][-1])
 
-    @awaited
     async def test_the_same_thing_twice_in_one_turn_is_kept_once(self, tmp_path: Path) -> None:
-        async with Knowing(tmp_path) as bench:
+        async with KnowledgeBench(tmp_path) as bench:
             session = await bench.sessions.create()
             one = ("knowledge_add", {"title": "Deployment rule", "content": TOOLS})
             await session.ask(calls(one, one, one))
@@ -437,16 +414,15 @@ class TestTools:
             {"content": "NEAR(", "title": '"* OR NOT :'},
         ],
     )
-    @awaited
     async def test_odd_input_is_an_answer_and_breaks_nothing(self, tmp_path: Path, given: dict[str, object]) -> None:
-        async with Knowing(tmp_path) as bench:
+        async with KnowledgeBench(tmp_path) as bench:
             session = await bench.sessions.create()
             turn = await session.ask(calls(("knowledge_add", given), ("recall", {"query": str(given.get("title"))})))
             assert turn.ended == "completed"
             for number in range(2):
                 session = await bench.sessions.create()
                 await session.ask(f"{given.get('title')} {number}".encode("utf-8", "replace").decode())
-                for text in (*deltas(session), session.state.composed.preferences):
+                for text in (*knowledge_news(session), session.state.composed.preferences):
                     frame = text.split("\n")
                     assert text.count("\nEnd of the notes.") <= 1
                     for line in frame[1:-1]:

@@ -20,18 +20,9 @@ from holdfast.agent.log_content import read, to_line
 from holdfast.agent.window.projection import project
 from holdfast.agent.window.renderer import render
 from holdfast.errors import HoldfastError
-from holdfast.records.events import Envelope, encode
+from holdfast.records.events import encode
 from holdfast.records.events.sessions import TurnStarted
-from tests.agent.stories import STATIC, Story, call
-
-ID = "01JCSESSION"
-
-
-def told(*texts: str) -> list[Envelope]:
-    return [
-        Envelope.of(TurnStarted(text=text), id=f"{i:026d}", at=i, session=ID, actor="user")
-        for i, text in enumerate(texts)
-    ]
+from tests.agent.stories import ID, STATIC, Story, call, started_turns
 
 
 @pytest.fixture
@@ -41,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 
 def written(home: Path, *texts: str) -> Path:
     log = Log.create(home, ID)
-    log.append(told(*texts))
+    log.append(started_turns(*texts))
     log.close()
     return log.path
 
@@ -50,16 +41,16 @@ class TestWriting:
     def test_an_event_is_a_line(self, home: Path) -> None:
         path = written(home, "a", "b\nc")
         lines = path.read_bytes().splitlines()
-        assert [line[:-18] + b"}" for line in lines] == [encode(each) for each in told("a", "b\nc")]
+        assert [line[:-18] + b"}" for line in lines] == [encode(each) for each in started_turns("a", "b\nc")]
         assert all(json.loads(line)["crc"] == f"{crc32(line[:-18]):08x}" for line in lines)
 
     def test_what_was_appended_is_there_for_who_opens_it(self, home: Path) -> None:
         written(home, "a", "b")
         log = Log.open(home, ID)
-        assert log.envelopes == told("a", "b")
-        log.append(told("c"))
+        assert log.envelopes == started_turns("a", "b")
+        log.append(started_turns("c"))
         assert len(log.envelopes) == 3
-        assert read_log(log.path) == (*told("a", "b"), *told("c"))
+        assert read_log(log.path) == (*started_turns("a", "b"), *started_turns("c"))
         log.close()
 
     def test_nobody_else_may_read_it(self, home: Path) -> None:
@@ -83,7 +74,7 @@ class TestWriting:
             return real(descriptor, data)
 
         monkeypatch.setattr(os, "write", counted)
-        log.append(told("a", "b", "c"))
+        log.append(started_turns("a", "b", "c"))
         log.append([])
         monkeypatch.undo()
         log.close()
@@ -93,17 +84,17 @@ class TestWriting:
         log = Log.create(home, ID)
         real = os.write
         monkeypatch.setattr(os, "write", lambda fd, data: real(fd, bytes(data)[:7]))
-        log.append(told("a", "b"))
+        log.append(started_turns("a", "b"))
         monkeypatch.undo()
         log.close()
-        assert read_log(log.path) == tuple(told("a", "b"))
+        assert read_log(log.path) == tuple(started_turns("a", "b"))
 
     def test_text_that_cannot_be_written_leaves_it_as_it_was(self, home: Path) -> None:
         log = Log.create(home, ID)
-        log.append(told("a"))
+        log.append(started_turns("a"))
         with pytest.raises(HoldfastError, match="not valid Unicode"):
-            log.append(told("b", "\ud800"))
-        log.append(told("c"))
+            log.append(started_turns("b", "\ud800"))
+        log.append(started_turns("c"))
         log.close()
         assert [each.payload for each in read_log(log.path)] == [TurnStarted(text="a"), TurnStarted(text="c")]
 
@@ -122,7 +113,7 @@ class TestWriting:
         log.close()
         assert log.closed
         with pytest.raises(HoldfastError, match="is closed"):
-            log.append(told("a"))
+            log.append(started_turns("a"))
 
     def test_one_whose_session_never_began_leaves_nothing(self, home: Path) -> None:
         log = Log.create(home, ID)
@@ -150,18 +141,18 @@ import resource, sys
 from pathlib import Path
 from holdfast.agent.log import Log
 from holdfast.errors import HoldfastError
-from tests.agent.test_log import told
+from tests.agent.stories import started_turns
 log = Log.create(Path(sys.argv[1]), "full")
-log.append(told("a"))
+log.append(started_turns("a"))
 size = log.path.stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, resource.RLIM_INFINITY))
 try:
-    log.append(told("b", "c"))
+    log.append(started_turns("b", "c"))
 except HoldfastError as error:
     print(error)
 print(log.path.stat().st_size == size, len(log.envelopes))
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-log.append(told("d"))
+log.append(started_turns("d"))
 """
 
     def test_half_an_event_is_taken_back(self, home: Path) -> None:
@@ -183,7 +174,7 @@ log.append(told("d"))
         self, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = Log.create(home, ID)
-        log.append(told("a"))
+        log.append(started_turns("a"))
         real = os.write
 
         def half(fd: int, data: bytes) -> int:
@@ -197,20 +188,20 @@ log.append(told("d"))
         monkeypatch.setattr(os, "write", half)
         monkeypatch.setattr(os, "ftruncate", refused)
         with pytest.raises(HoldfastError, match="No space left"):
-            log.append(told("b"))
+            log.append(started_turns("b"))
         with pytest.raises(HoldfastError, match="Input/output error"):
-            log.append(told("c"))
+            log.append(started_turns("c"))
         monkeypatch.undo()
-        log.append(told("d"))
+        log.append(started_turns("d"))
         log.close()
         assert [each.payload for each in read_log(log.path)] == [TurnStarted(text="a"), TurnStarted(text="d")]
 
     def test_a_log_that_was_removed_takes_nothing_more(self, home: Path) -> None:
         log = Log.create(home, ID)
-        log.append(told("a"))
+        log.append(started_turns("a"))
         log.path.unlink()
         with pytest.raises(HoldfastError, match="removed"):
-            log.append(told("b"))
+            log.append(started_turns("b"))
         assert len(log.envelopes) == 1
         log.close()
 
@@ -243,7 +234,7 @@ class TestLocking:
             assert other.stdout.readline() == "held\n"
             with pytest.raises(HoldfastError, match="in use by another process"):
                 Log.open(home, ID)
-            assert read_log(log_path(home, ID)) == tuple(told("a"))
+            assert read_log(log_path(home, ID)) == tuple(started_turns("a"))
             other.kill()
             other.wait()
         Log.open(home, ID).close()
@@ -252,10 +243,10 @@ class TestLocking:
         monkeypatch.setattr(module, "fcntl", None)
         one = Log.create(home, ID)
         two = Log.open(home, ID)
-        one.append(told("a"))
+        one.append(started_turns("a"))
         one.close()
         two.close()
-        assert read_log(log_path(home, ID)) == tuple(told("a"))
+        assert read_log(log_path(home, ID)) == tuple(started_turns("a"))
 
     def test_a_file_system_without_locks_is_no_obstacle(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         class NoLocks:
@@ -267,9 +258,9 @@ class TestLocking:
 
         monkeypatch.setattr(module, "fcntl", NoLocks)
         log = Log.create(home, ID)
-        log.append(told("a"))
+        log.append(started_turns("a"))
         log.close()
-        assert read_log(log_path(home, ID)) == tuple(told("a"))
+        assert read_log(log_path(home, ID)) == tuple(started_turns("a"))
 
 
 class TestTornEnds:
@@ -278,12 +269,12 @@ class TestTornEnds:
         whole = path.read_bytes()
         path.write_bytes(whole[:-9])
         log = Log.open(home, ID)
-        assert log.envelopes == told("a", "b")[:1]
-        log.append(told("a", "c")[1:])
+        assert log.envelopes == started_turns("a", "b")[:1]
+        log.append(started_turns("a", "c")[1:])
         log.close()
         assert [each.payload for each in read_log(path)] == [TurnStarted(text="a"), TurnStarted(text="c")]
         beside = path.with_name(path.name + ".torn")
-        assert beside.read_bytes() == to_line(told("a", "b")[1])[:-9] + b"\n"
+        assert beside.read_bytes() == to_line(started_turns("a", "b")[1])[:-9] + b"\n"
         assert stat.S_IMODE(beside.stat().st_mode) == 0o600
 
     def test_several_torn_ends_are_all_kept(self, home: Path) -> None:
@@ -292,7 +283,7 @@ class TestTornEnds:
             with path.open("ab") as file:
                 file.write(junk)
             Log.open(home, ID).close()
-        assert read_log(path) == tuple(told("a"))
+        assert read_log(path) == tuple(started_turns("a"))
         assert path.with_name(path.name + ".torn").read_bytes() == (
             b'{"id":"x\n\0\0\0\0\n{"id":"y\n{"exit_code":-\n{\0\0\n'
         )
@@ -300,18 +291,18 @@ class TestTornEnds:
     def test_only_the_line_break_is_missing(self, home: Path) -> None:
         path = written(home, "a", "b")
         path.write_bytes(path.read_bytes()[:-1])
-        assert read_log(path) == tuple(told("a", "b"))
+        assert read_log(path) == tuple(started_turns("a", "b"))
         log = Log.open(home, ID)
-        log.append(told("c"))
+        log.append(started_turns("c"))
         log.close()
-        assert read_log(path) == (*told("a", "b"), *told("c"))
+        assert read_log(path) == (*started_turns("a", "b"), *started_turns("c"))
         assert not path.with_name(path.name + ".torn").exists()
 
     def test_reading_changes_nothing(self, home: Path) -> None:
         path = written(home, "a")
         torn = path.read_bytes() + b'{"id'
         path.write_bytes(torn)
-        assert read_log(path) == tuple(told("a"))
+        assert read_log(path) == tuple(started_turns("a"))
         assert path.read_bytes() == torn
 
     def test_an_empty_log_is_no_error(self, home: Path) -> None:
@@ -356,11 +347,11 @@ class TestDamage:
         [
             (b"nonsense", "it is not valid JSON"),
             (b"[]", "it is no event"),
-            (to_line(told("a", "b")[1])[:-9], "it is not valid JSON"),
-            (to_line(told("a", "b")[1])[:-1].replace(b'"b"', b'"\xff"'), "it is not valid UTF-8"),
-            (to_line(told("a", "b")[1])[:-1].replace(b'"b"', b'"\0"'), "it is not valid JSON"),
-            (to_line(told("a", "b")[1])[:-1].replace(b'"b"', b'"c"'), "its checksum does not fit"),
-            (encode(told("a", "b")[1]).replace(b"turn.started", b"turn.dreamt"), "unknown event type"),
+            (to_line(started_turns("a", "b")[1])[:-9], "it is not valid JSON"),
+            (to_line(started_turns("a", "b")[1])[:-1].replace(b'"b"', b'"\xff"'), "it is not valid UTF-8"),
+            (to_line(started_turns("a", "b")[1])[:-1].replace(b'"b"', b'"\0"'), "it is not valid JSON"),
+            (to_line(started_turns("a", "b")[1])[:-1].replace(b'"b"', b'"c"'), "its checksum does not fit"),
+            (encode(started_turns("a", "b")[1]).replace(b"turn.started", b"turn.dreamt"), "unknown event type"),
             (DEEP, "nested too deeply"),
         ],
     )
@@ -371,31 +362,31 @@ class TestDamage:
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(lines[0] + line + b"\n" + b"".join(lines[2:]))
         before = path.read_bytes()
-        assert read_log(path) == tuple(told("a"))
+        assert read_log(path) == tuple(started_turns("a"))
         damage = read_content(path).damage
         assert damage is not None
         assert reason in damage.reason
         assert damage.line == 2
         assert len(lines[0]) <= damage.byte <= len(lines[0]) + len(line)
         log = Log.open(home, ID)
-        assert log.envelopes == told("a")
+        assert log.envelopes == started_turns("a")
         assert log.damage == damage
         with pytest.raises(HoldfastError, match="copy it before anything is appended"):
-            log.append(told("x"))
+            log.append(started_turns("x"))
         assert path.read_bytes() == before
         copy = log.cut_damage()
         assert copy.name == f"{ID}.jsonl.damaged"
         assert copy.read_bytes() == before
         assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-        log.append(told("a", "x")[1:])
+        log.append(started_turns("a", "x")[1:])
         log.close()
         assert read_content(path).damage is None
-        assert read_log(path) == tuple(told("a", "x"))
+        assert read_log(path) == tuple(started_turns("a", "x"))
 
     def test_what_another_version_wrote_is_no_damage_and_stays(self, home: Path) -> None:
         path = written(home, "a", "b")
         first = path.read_bytes().splitlines(keepends=True)[0]
-        body = encode(told("a", "b")[1]).replace(b"turn.started", b"turn.dreamt")[:-1]
+        body = encode(started_turns("a", "b")[1]).replace(b"turn.started", b"turn.dreamt")[:-1]
         path.write_bytes(first + b'%s,"crc":"%08x"}\n' % (body, crc32(body)) + first)
         before = path.read_bytes()
         for look in (read_content, lambda _: Log.open(home, ID)):
@@ -441,8 +432,8 @@ class TestDamage:
 
     def test_lines_of_older_logs_have_no_checksum(self, home: Path) -> None:
         path = written(home, "a")
-        path.write_bytes(b"".join(encode(each) + b"\n" for each in told("a", "b")))
-        assert read_log(path) == tuple(told("a", "b"))
+        path.write_bytes(b"".join(encode(each) + b"\n" for each in started_turns("a", "b")))
+        assert read_log(path) == tuple(started_turns("a", "b"))
 
 
 class TestEveryByte:

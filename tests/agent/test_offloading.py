@@ -14,9 +14,9 @@ import pytest
 from holdfast.agent.contract import Task
 from holdfast.simulator import VirtualClock
 from holdfast.tools import Tool, ToolContext, ToolOutput
-from tests.agent.driving import START, calls
-from tests.agent.fanning import do, obliging
-from tests.agent.test_guides import Recorded, agent
+from tests.agent.bench import START, calls
+from tests.agent.open_agents import RecordingProvider, recorded_agent
+from tests.agent.subagents import do, obliging
 
 LINES = [f'entry {n:04d} "quoted" with a \\ and é' for n in range(1, 2_001)]
 TEXT = "\n".join(LINES)
@@ -34,11 +34,11 @@ def offloaded(place: Path, form: str | None, *more: Any) -> tuple[Path, list[str
     """A session in which a long result came and something was done with its file: where it is, the results, and the
     session's id. `more` are calls with `{path}` in the place of the file's."""
     clock = VirtualClock(START)
-    provider = Recorded(clock)
+    provider = RecordingProvider(clock)
     flags: dict[str, object] = {} if form is None else {"tools.offload.format": form}
 
     async def main() -> tuple[Path, str]:
-        async with agent(place, provider, clock, tools=(REPORT,), flags=flags) as sessions:
+        async with recorded_agent(place, provider, clock, tools=(REPORT,), flags=flags) as sessions:
             session = await sessions.create()
             await session.ask(calls(("report", {})))
             named = NAMED.match(provider.results()[0])
@@ -99,15 +99,15 @@ def test_c36_the_agent_reads_and_searches_a_part_of_it(tmp_path: Path, form: str
 
 async def test_c36_a_session_goes_on_with_files_of_the_other_form(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    provider = Recorded(clock)
+    provider = RecordingProvider(clock)
 
-    async with agent(tmp_path, provider, clock, tools=(REPORT,)) as sessions:
+    async with recorded_agent(tmp_path, provider, clock, tools=(REPORT,)) as sessions:
         session = await sessions.create()
         await session.ask(calls(("report", {})))
     named = NAMED.match(provider.results()[0])
     assert named is not None
     flags: dict[str, object] = {"tools.offload.format": "json"}
-    async with agent(tmp_path, provider, clock, tools=(REPORT,), flags=flags) as sessions:
+    async with recorded_agent(tmp_path, provider, clock, tools=(REPORT,), flags=flags) as sessions:
         again = await sessions.resume(session.id)
         await again.ask(calls(("read_file", {"path": named[2], "offset": 5, "limit": 1})))
         await again.ask(calls(("report", {})))
@@ -119,9 +119,9 @@ async def test_c36_a_session_goes_on_with_files_of_the_other_form(tmp_path: Path
 
 async def test_c36_a_fork_and_a_sub_agent_read_what_lies_in_the_files_of_their_parent(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    provider = Recorded(clock, reply=obliging)
+    provider = RecordingProvider(clock, reply=obliging)
 
-    async with agent(tmp_path, provider, clock, tools=(REPORT,)) as sessions:
+    async with recorded_agent(tmp_path, provider, clock, tools=(REPORT,)) as sessions:
         session = await sessions.create()
         await session.ask(do(("report", {})))
         named = NAMED.match(provider.results()[0])

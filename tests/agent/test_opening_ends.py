@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.simulator import Simulator
 from holdfast.simulator.server import running
 from holdfast.store import open_store
-from tests.agent.opened import opened
+from tests.agent.open_agents import opened
 
 MODEL = "anthropic:claude-haiku-4-5"
 

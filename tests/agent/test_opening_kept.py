@@ -17,10 +17,10 @@ from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.script import Script
 from holdfast.store import open_store
-from tests.agent.driving import START, calls
-from tests.agent.fanning import delegating, do, obliging
-from tests.agent.opened import SKILL, Opened, opened, tide
-from tests.agent.opened import nothing_from_outside as nothing_from_outside
+from tests.agent.bench import START, calls
+from tests.agent.open_agents import SKILL, Opened, opened, tide
+from tests.agent.open_agents import nothing_from_outside as nothing_from_outside
+from tests.agent.subagents import delegating, do, obliging
 
 
 def names(body: dict[str, Any]) -> list[str]:

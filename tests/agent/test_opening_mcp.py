@@ -15,8 +15,8 @@ from holdfast import notices
 from holdfast.config import load
 from holdfast.errors import HoldfastError
 from holdfast.tools.mcp import approve, servers
-from tests.agent.driving import calls
-from tests.agent.opened import opened
+from tests.agent.bench import calls
+from tests.agent.open_agents import opened
 
 pytest.importorskip("mcp")
 

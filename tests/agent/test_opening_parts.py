@@ -11,9 +11,9 @@ from holdfast.records.events import Bus
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
 from holdfast.tools import Decision, Question
-from tests.agent.driving import MODEL, START, calls
-from tests.agent.opened import SKILL, opened, tide
-from tests.agent.opened import nothing_from_outside as nothing_from_outside
+from tests.agent.bench import MODEL, START, calls
+from tests.agent.open_agents import SKILL, opened, tide
+from tests.agent.open_agents import nothing_from_outside as nothing_from_outside
 
 
 async def test_the_hosts_own_tools_are_declared_and_run(tmp_path: Path) -> None:

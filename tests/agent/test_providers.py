@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from holdfast.agent.contract import OutgoingRequest, Unreachable
+from holdfast.agent.contract import OutgoingRequest, Provider, Unreachable
 from holdfast.agent.providers import KEYS, HttpProvider, not_served
 from holdfast.config.sections.server import Limits, Upstream
 from holdfast.errors import HoldfastError
@@ -21,11 +21,19 @@ from holdfast.simulator.journal import Record
 from holdfast.simulator.messages import Words
 from holdfast.simulator.server import running, server
 from holdfast.wire import DIALECTS
-
-from ..wire.asking import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, words
-from .asking import read
+from holdfast.wire.answers import Answer, AnswerReader
+from tests.wire.asking import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, words
 
 SECRET = "sk-very-secret"
+
+
+async def read_answer(provider: Provider, asked: OutgoingRequest) -> Answer:
+    reader = AnswerReader(asked.dialect)
+    async with provider.open(asked) as answering:
+        assert answering.status == 200
+        async for chunk in answering:
+            reader.feed(chunk)
+    return reader.close()
 
 
 def everywhere(address: str) -> Upstream:
@@ -117,11 +125,11 @@ def test_a_conversation_over_http(dialect: str) -> None:
     simulator = Simulator(script=replying(FULL, (Words("Done."),)))
 
     async def talk(provider: HttpProvider) -> None:
-        first = await read(provider, outgoing(dialect))
+        first = await read_answer(provider, outgoing(dialect))
         assert first.whole
         assert words(first.message) == [TEXT]
         again = DIALECTS[dialect].encode(going_on(asking(dialect), first))
-        second = await read(provider, outgoing(dialect, again))
+        second = await read_answer(provider, outgoing(dialect, again))
         assert words(second.message) == ["Done."]
 
     with running(simulator) as address:
@@ -208,7 +216,7 @@ async def test_others_are_asked_through_the_proxy_and_are_not_told_the_session(m
 def test_a_key_that_is_missing_is_named(dialect: str, named: str) -> None:
     async def ask(provider: HttpProvider) -> None:
         with pytest.raises(HoldfastError, match=named):
-            await read(provider, outgoing(dialect))
+            await read_answer(provider, outgoing(dialect))
 
     with_provider(Upstream(), ask)
 
@@ -216,7 +224,7 @@ def test_a_key_that_is_missing_is_named(dialect: str, named: str) -> None:
 def test_a_provider_that_is_none_is_not_taken_for_openai() -> None:
     async def ask(provider: HttpProvider) -> None:
         with pytest.raises(HoldfastError, match=r"there is no provider 'x'; .*odels are named .*upstream\.openai"):
-            await read(provider, outgoing("openai_chat"))
+            await read_answer(provider, outgoing("openai_chat"))
 
     with_provider(Upstream(), ask, keys={"OPENAI_API_KEY": SECRET})
 
@@ -240,7 +248,7 @@ def test_models_of_other_names_are_those_of_ones_own_server(model: str, address:
 def test_a_key_that_cannot_be_one_is_refused_without_being_told() -> None:
     async def ask(provider: HttpProvider) -> None:
         with pytest.raises(HoldfastError, match="OPENAI_API_KEY holds characters") as caught:
-            await read(provider, outgoing("openai_chat"))
+            await read_answer(provider, outgoing("openai_chat"))
         assert SECRET not in str(caught.value)
 
     with_provider(Upstream(), ask, keys={"OPENAI_API_KEY": f"{SECRET}\r\nx-evil: 1"})
@@ -269,7 +277,7 @@ def failing(
 
     async def ask(provider: HttpProvider) -> None:
         with pytest.raises(expect) as caught:
-            await read(provider, outgoing("anthropic"))
+            await read_answer(provider, outgoing("anthropic"))
         assert SECRET not in repr(provider)
         found.append(caught.value)
 
@@ -307,7 +315,7 @@ def badly(raw: bytes, expect: type[Exception] = Unreachable) -> str:
         async with answering_with(raw) as (address, _):
             provider = HttpProvider(everywhere(address), {"ANTHROPIC_API_KEY": SECRET})
             with pytest.raises(expect) as caught:
-                await read(provider, outgoing("anthropic"))
+                await read_answer(provider, outgoing("anthropic"))
             await provider.close()
             assert SECRET not in told(caught.value)
             return str(caught.value)
@@ -373,7 +381,7 @@ def test_whoever_leaves_early_closes_the_connection_and_the_next_request_has_its
     async def ask(provider: HttpProvider) -> None:
         async with provider.open(outgoing("anthropic")) as answering:
             assert answering.status == 200
-        assert (await read(provider, outgoing("anthropic"))).whole
+        assert (await read_answer(provider, outgoing("anthropic"))).whole
 
     with running(simulator) as address:
         with_provider(everywhere(address), ask)
@@ -383,7 +391,7 @@ def test_many_at_once() -> None:
     simulator = Simulator(script=replying((Words("Hello."),)))
 
     async def ask(provider: HttpProvider) -> None:
-        found = await asyncio.gather(*(read(provider, outgoing(name)) for name in NAMES * 4))
+        found = await asyncio.gather(*(read_answer(provider, outgoing(name)) for name in NAMES * 4))
         assert all(words(answer.message) == ["Hello."] for answer in found)
 
     with running(simulator) as address:

@@ -10,66 +10,19 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.contract import CostLine, Watch
 from holdfast.agent.loop import CAPPED
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.records import Message, Request, Text, ToolResult, ToolUse
+from holdfast.records import Request
 from holdfast.records.events.agent import TaskUpdated
 from holdfast.records.events.tools import SkillLoaded
-from holdfast.tools import Tool, ToolAnswer, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools import Tool, ToolContext, ToolOutput
 from holdfast.tools.results import NO_OUTPUT
-from tests.agent.driving import Bench, calls, confused, extends, settings, sound
+from tests.agent.bench import Bench, calls, confused, extends, settings, sound
+from tests.agent.sample_tools import ECHO, FAIL
+from tests.agent.transcripts import results, text_of, texts
+from tests.agent.watches import RecordingWatch
 from tests.skills.writing import write_skill
-
-
-def results(request: Request) -> list[ToolResult]:
-    return [block for message in request.messages for block in message.content if isinstance(block, ToolResult)]
-
-
-def said(result: ToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, Text))
-
-
-def texts(message: Message) -> list[str]:
-    return [block.text for block in message.content if isinstance(block, Text)]
-
-
-async def _echo(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    return ToolOutput(content=f"echo {input.get('n')}")
-
-
-async def _fail(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    raise ToolExecutionError("the printer is on fire")
-
-
-ECHO = Tool(name="echo", description="Says it again.", run=_echo, effect="read")
-FAIL = Tool(name="fail", description="Fails.", run=_fail, effect="read")
-
-
-class Watched(Watch):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, Any]] = []
-
-    def piece(self, kind: Any, text: str) -> None:
-        self.told.append((f"piece {kind}", text))
-
-    def answered(self, message: Message, line: CostLine) -> None:
-        self.told.append(("answered", line))
-
-    def retrying(self, why: str, seconds: float) -> None:
-        self.told.append(("retrying", seconds))
-
-    def calling(self, call: ToolUse) -> None:
-        self.told.append(("calling", call.name))
-
-    def called(self, answer: ToolAnswer) -> None:
-        self.told.append(("called", answer.tool))
-
-    def notice(self, text: str) -> None:
-        self.told.append(("notice", text))
 
 
 async def test_a2_a3_a56_a59_a83_what_a_session_begins_with(tmp_path: Path) -> None:
@@ -111,22 +64,22 @@ async def test_a_turn_with_tools_side_by_side_that_work_fail_and_do_not_exist(tm
 
     async with Bench(tmp_path, tools=(ECHO, FAIL), reply=confused) as bench:
         session = await bench.sessions.create()
-        watch = Watched()
+        watch = RecordingWatch()
         asked = calls(("read_file", {"path": "a.txt"}), ("echo", {"n": 1}), ("fail", {}), ("nobody", {}))
         turn = await session.ask(asked, watch=watch)
         assert (turn.ended, turn.text, turn.line.calls) == ("completed", "Done.", 2)
         first, second = bench.bodies()
         answers = results(second)
         assert [answer.is_error for answer in answers] == [False, False, True, True]
-        assert "alpha" in said(answers[0])
-        assert said(answers[1]) == "echo 1"
-        assert said(answers[2]) == "the printer is on fire"
-        assert "nobody" in said(answers[3])
+        assert "alpha" in text_of(answers[0])
+        assert text_of(answers[1]) == "echo 1"
+        assert text_of(answers[2]) == "the printer is on fire"
+        assert "nobody" in text_of(answers[3])
         assert extends(first.messages, second.messages)
-        kinds = [kind for kind, _ in watch.told if kind in ("calling", "called")]
+        kinds = [kind for kind, _ in watch.events if kind in ("calling", "called")]
         assert kinds == ["calling"] * 4 + ["called"] * 4
-        assert [kind for kind, _ in watch.told if kind == "answered"] == ["answered"] * 2
-        assert "".join(text for kind, text in watch.told if kind == "piece text").endswith("Done.")
+        assert [kind for kind, _ in watch.events if kind == "answered"] == ["answered"] * 2
+        assert "".join(text for kind, text in watch.events if kind == "piece text").endswith("Done.")
         sound(session)
         assert not bench.breaks()
 
@@ -140,7 +93,7 @@ async def test_a_tool_that_says_nothing_is_answered_all_the_same(tmp_path: Path)
         session = await bench.sessions.create()
         await session.ask(calls(("silent", {})))
         (answer,) = results(bench.bodies()[-1])
-        assert said(answer) == NO_OUTPUT
+        assert text_of(answer) == NO_OUTPUT
 
 
 async def test_a_turn_is_ended_after_so_many_requests_and_the_next_one_knows(tmp_path: Path) -> None:
@@ -183,7 +136,7 @@ async def test_one_turn_at_a_time(tmp_path: Path) -> None:
         bodies = bench.bodies()
         assert len(bodies) == 8
         assert all(extends(a.messages, b.messages) for a, b in pairwise(bodies))
-        assert [said(result) for result in results(bodies[-1])] == [f"echo {n}" for n in range(4)]
+        assert [text_of(result) for result in results(bodies[-1])] == [f"echo {n}" for n in range(4)]
 
 
 async def test_a_goal_is_said_once_until_it_changes(tmp_path: Path) -> None:

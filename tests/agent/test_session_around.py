@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.agent.contract import Watch
 from holdfast.config.sections.mcp import Mcp
-from tests.agent.driving import Bench, calls, extends, sound
-from tests.agent.test_session import results, said, texts
+from tests.agent.bench import Bench, calls, extends, sound
+from tests.agent.transcripts import results, text_of, texts
 from tests.tools.mcp.hubs import hub, plain, until, where
 
 pytest.importorskip("mcp")
@@ -95,6 +95,6 @@ async def test_a_tool_server_that_goes_is_told_of_and_the_tools_stay_declared(tm
         assert all(a.tools == b.tools for a, b in pairwise(bodies))
         assert all(extends(a.messages, b.messages) for a, b in pairwise(bodies))
         assert results(bodies[-1])
-        assert said(results(bodies[-1])[0])
+        assert text_of(results(bodies[-1])[0])
         sound(session)
         assert not bench.breaks()

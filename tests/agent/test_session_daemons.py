@@ -16,7 +16,7 @@ import pytest
 from holdfast.agent.session import Session
 from holdfast.tools import descendants
 from holdfast.tools.contract import Cancel
-from tests.agent.driving import Bench, calls
+from tests.agent.bench import Bench, calls
 from tests.tools.builtins import end_running, running
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc")

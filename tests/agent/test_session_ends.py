@@ -15,8 +15,7 @@ from holdfast.records import Text
 from holdfast.records.events.agent import ModelRouted
 from holdfast.records.events.sessions import SessionEnded, TurnCompleted
 from holdfast.simulator.faults import Fault, Options
-
-from .driving import MODELS, Bench, settings
+from tests.agent.bench import MODELS, Bench, settings
 
 
 async def test_the_first_decision_is_recorded_and_later_ones_where_something_changes(tmp_path: Path) -> None:

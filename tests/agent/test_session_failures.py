@@ -19,8 +19,10 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Request
 from holdfast.simulator.faults import Fault, Options
 from holdfast.tools import Cancel, Tool, ToolContext, ToolOutput
-from tests.agent.driving import Bench, calls, extends, obey, settings, sound
-from tests.agent.test_session import ECHO, Watched, results, texts
+from tests.agent.bench import Bench, calls, extends, long_answer, obey, settings, sound
+from tests.agent.sample_tools import ECHO
+from tests.agent.transcripts import results, texts
+from tests.agent.watches import RecordingWatch, StoppingWatch
 
 FAULTS = {
     "429": Fault(kind="status", options=Options(status=429, retry_after=7)),
@@ -63,7 +65,7 @@ async def test_a_request_that_fails_is_sent_again_to_the_byte_and_no_tool_runs_t
         session = await bench.sessions.create()
         await session.ask("warm up")
         bench.simulator.faults.add(replace(FAULTS[fault], after=after))
-        before, watch, begun = len(bench.sent), Watched(), bench.clock.now()
+        before, watch, begun = len(bench.sent), RecordingWatch(), bench.clock.now()
         turn = await session.ask(calls(("count", {"n": 1}), ("count", {"n": 2})), watch=watch)
         assert (turn.ended, turn.text) == ("completed", "Done.")
         assert count.ran == [1, 2]
@@ -73,7 +75,7 @@ async def test_a_request_that_fails_is_sent_again_to_the_byte_and_no_tool_runs_t
             assert raws[after] == raws[after + 1]
         # An answer that had begun was written to the cache: lifetimes of markers are decided anew, nothing else.
         assert unmarked(raws[after]) == unmarked(raws[after + 1])
-        pauses = [seconds for kind, seconds in watch.told if kind == "retrying"]
+        pauses = [seconds for kind, seconds in watch.events if kind == "retrying"]
         assert pauses == [7.0 if fault == "429" else 0.5]
         assert bench.clock.now() == begun + pauses[0]
         sound(session)
@@ -114,33 +116,15 @@ async def test_a_service_that_says_so_is_not_asked_again(tmp_path: Path) -> None
         assert "500" in turn.problem
 
 
-class Stopping(Watched):
-    """Stops the turn at the first piece of an answer that says so."""
-
-    def __init__(self, cancel: Cancel, at: str) -> None:
-        super().__init__()
-        self.cancel, self.at = cancel, at
-
-    def piece(self, kind: Any, text: str) -> None:
-        super().piece(kind, text)
-        if kind == self.at:
-            self.cancel.set()
-
-
-def long_answer(request: Request) -> object:
-    last = texts(request.messages[-1])
-    return "All the words. " * 400 if last and last[-1] == "talk" else "Fine."
-
-
 async def test_an_answer_that_is_stopped_keeps_what_was_seen_of_it(tmp_path: Path) -> None:
     async with Bench(tmp_path, reply=long_answer) as bench:
         session = await bench.sessions.create()
         await session.ask("hello")
         cancel = Cancel()
-        watch = Stopping(cancel, "text")
+        watch = StoppingWatch(cancel, "text")
         turn = await session.ask("talk", watch=watch, cancel=cancel)
         assert turn.ended == "cancelled"
-        seen = "".join(text for kind, text in watch.told if kind == "piece text")
+        seen = "".join(text for kind, text in watch.events if kind == "piece text")
         assert 0 < len(turn.text) < len("All the words. " * 400)
         assert turn.text.startswith("All the words.")
         assert seen.startswith(turn.text.rstrip()) or turn.text.startswith(seen.rstrip())
@@ -207,7 +191,7 @@ async def test_stopped_while_a_tool_runs_every_call_is_answered(tmp_path: Path) 
 async def test_a_task_that_is_cancelled_leaves_a_conversation_that_can_go_on(tmp_path: Path, where: str) -> None:
     begun = asyncio.Event()
 
-    class Seen(Watched):
+    class Seen(RecordingWatch):
         def piece(self, kind: Any, text: str) -> None:
             begun.set()
 

@@ -18,9 +18,10 @@ from holdfast.agent.session import Session
 from holdfast.errors import HoldfastError
 from holdfast.records import Request, ToolResult, ToolUse
 from holdfast.records.events.agent import SettingToggled
-from tests.agent.compacting import summaries, summarizer
-from tests.agent.driving import MODEL, MODELS, Bench, settings, sound
-from tests.agent.test_session import ECHO, texts
+from tests.agent.bench import MODEL, MODELS, Bench, settings, sound
+from tests.agent.sample_tools import ECHO
+from tests.agent.summaries import summaries, summarizer
+from tests.agent.transcripts import texts
 
 Answer = tuple[int, Sequence[bytes]]
 

@@ -9,9 +9,8 @@ import pytest
 
 from holdfast.config.sections.cache import Cache
 from holdfast.records import Usage
-from tests.agent.driving import Bench, calls, extends, settings, sound
-from tests.agent.test_session import texts
-from tests.agent.test_session_resuming import same_head
+from tests.agent.bench import Bench, calls, extends, settings, sound
+from tests.agent.transcripts import same_head, texts
 
 
 def memory(bench: Bench, name: str, text: str) -> None:

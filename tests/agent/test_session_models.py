@@ -25,10 +25,11 @@ from holdfast.simulator.script import Script
 from holdfast.simulator.server import running
 from holdfast.tools import Cancel
 from holdfast.wire import DIALECTS
-from tests.agent.compacting import PART, small, summarizer, talk
-from tests.agent.driving import MODEL, MODELS, Bench, calls, extends, obey, settings, sound
-from tests.agent.test_session import ECHO, FAIL, Watched, results, said, texts
-from tests.agent.test_session_failures import Stopping, long_answer
+from tests.agent.bench import MODEL, MODELS, Bench, calls, extends, long_answer, obey, settings, sound
+from tests.agent.sample_tools import ECHO, FAIL
+from tests.agent.summaries import PART, small, summarizer, talk
+from tests.agent.transcripts import results, text_of, texts
+from tests.agent.watches import RecordingWatch, StoppingWatch
 
 HAIKU = "anthropic:claude-haiku-4-5"
 GPT = "openai:gpt-6.1-sol"
@@ -45,7 +46,7 @@ async def test_a_session_with_every_kind_of_provider(tmp_path: Path, dialect: st
         bodies = bench.bodies()
         assert all(extends(a.messages, b.messages) for a, b in pairwise(bodies))
         answers = results(bodies[-1])
-        assert [said(each) for each in answers] == ["echo 1", "the printer is on fire", "echo 2"]
+        assert [text_of(each) for each in answers] == ["echo 1", "the printer is on fire", "echo 2"]
         sound(session)
         assert not [record for record in bench.simulator.journal.records() if record.status >= 400]
         allowed = {"likely_server_side"} if dialect == "gemini" else set()  # whose hits come by chance
@@ -73,10 +74,10 @@ async def test_one_message_to_another_model_and_back_again(tmp_path: Path, other
     async with Bench(tmp_path, config=settings(cache=Cache(padding="always")), tools=(ECHO,)) as bench:
         session = await bench.sessions.create()
         await session.ask(calls(("echo", {"n": 1})))
-        watch = Watched()
+        watch = RecordingWatch()
         turn = await session.ask(f"@{other} and you?", watch=watch)
         assert turn.text == "You said: and you?"
-        assert [kind for kind, _ in watch.told].count("notice") == 1
+        assert [kind for kind, _ in watch.events].count("notice") == 1
         await session.ask("back again")
         await session.ask(f"@{other} once more")
         mine, theirs = by_model(bench, MODEL), by_model(bench, other)
@@ -219,7 +220,7 @@ async def test_a_switch_is_priced_by_what_the_conversation_is_now(tmp_path: Path
         session = await bench.sessions.create()
         await session.ask(PART)
         cancel = Cancel()
-        turn = await session.ask("talk", watch=Stopping(cancel, "text"), cancel=cancel)
+        turn = await session.ask("talk", watch=StoppingWatch(cancel, "text"), cancel=cancel)
         assert turn.ended == "cancelled"
         assert turn.text
         await switched(bench, session)

@@ -23,8 +23,8 @@ from holdfast.records.events.sessions import (
 )
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.messages import Reply
-from tests.agent.compacting import small, summarizer, talk
-from tests.agent.driving import MODEL, Bench, calls, settings
+from tests.agent.bench import MODEL, Bench, calls, settings
+from tests.agent.summaries import small, summarizer, talk
 from tests.skills.writing import write_skill
 
 LIFE = ("session.started", "skill.loaded", "turn.started", "turn.completed", "session.ended")

@@ -12,13 +12,13 @@ import pytest
 from holdfast.agent.session import Session
 from holdfast.config.sections.cache import Cache
 from holdfast.errors import HoldfastError
-from holdfast.records import Request
 from holdfast.records.events import Envelope
 from holdfast.records.events.agent import SessionRefreshed, SurroundingsChanged, TurnAnswered
 from holdfast.records.events.sessions import ProcessStarted
 from holdfast.tools import Tool, ToolContext, ToolOutput
-from tests.agent.driving import MODELS, Bench, calls, extends, settings, sound
-from tests.agent.test_session import ECHO, texts
+from tests.agent.bench import MODELS, Bench, calls, extends, settings, sound
+from tests.agent.sample_tools import ECHO
+from tests.agent.transcripts import same_head, texts
 
 DAY = 86_400.0
 
@@ -29,14 +29,6 @@ async def _detached(input: Mapping[str, Any], context: ToolContext) -> ToolOutpu
 
 
 DETACH = Tool(name="detach", description="Starts a process.", run=_detached, effect="read")
-
-
-def same_head(one: Request, two: Request) -> bool:
-    return (one.tools, one.system_prompt, one.system_prompt_volatile) == (
-        two.tools,
-        two.system_prompt,
-        two.system_prompt_volatile,
-    )
 
 
 async def _begun(bench: Bench) -> Session:

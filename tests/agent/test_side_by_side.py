@@ -19,7 +19,7 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Confirm
 from holdfast.tools.confirmation import Decision, Question
 from holdfast.tools.contract import Effect, Tool, ToolContext, ToolOutput
-from tests.agent.driving import settings
+from tests.agent.bench import settings
 from tests.agent.toolbench import answers, opened, steps
 
 TOGETHER_S = 5.0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.contract import Watch
-from tests.agent.driving import MODEL, Bench
+from tests.agent.bench import MODEL, Bench
 from tests.agent.toolbench import answers, declared, deferring, keeps_law_5, opened, resets, says, steps
 
 FIND = [("discover_tools", {"query": "select:weather"})]

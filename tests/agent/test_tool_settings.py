@@ -26,7 +26,7 @@ from holdfast.tools.contract import Tool, ToolContext, ToolOutput
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.tools.offload import PREFIX
 from holdfast.wire import DIALECTS, Body
-from tests.agent.driving import START
+from tests.agent.bench import START
 from tests.agent.toolbench import answers, declared, in_steps, says, steps
 
 MODEL = "anthropic:claude-sonnet-5-5"

@@ -16,7 +16,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.errors import HoldfastError
 from holdfast.records.events import Envelope
 from holdfast.records.events.agent import SessionRedeclared
-from tests.agent.driving import MODELS, sound
+from tests.agent.bench import MODELS, sound
 from tests.agent.toolbench import answers, declared, deferring, keeps_law_5, opened, resets, says, steps
 
 FIND = [("discover_tools", {"query": "select:weather"})]

@@ -22,7 +22,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.memory import MemoryFiles, digest
 from holdfast.memory.tools import EMPTY
 from holdfast.records.events.tools import MemoryUpdated
-from tests.agent.driving import Bench, settings
+from tests.agent.bench import Bench, settings
 
 
 @pytest.fixture

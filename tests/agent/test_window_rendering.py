@@ -32,7 +32,7 @@ from holdfast.records import (
     validate,
 )
 from holdfast.wire import DIALECTS
-from tests.agent.stories import DIALECT, MODEL, START, STATIC, Story, call, said, texts, window
+from tests.agent.stories import DIALECT, MODEL, START, STATIC, Story, assistant_turn, call, texts, window
 
 OTHER = Static(model="openai:gpt-6.1-sol", dialect="openai_responses")
 SAME_MODEL_ELSEWHERE = Static(model=MODEL, dialect="openrouter")
@@ -61,9 +61,11 @@ class TestWords:
         entries = (
             SessionContext(at=START, text=blank),
             user(blank),
-            said(Text(blank)),
+            assistant_turn(Text(blank)),
             Compacted(at=START, text=blank),
-            said(call("t1"), Text(blank), results=(Message("user", (ToolResult("t1", (Text(blank), Text("x"))),)),)),
+            assistant_turn(
+                call("t1"), Text(blank), results=(Message("user", (ToolResult("t1", (Text(blank), Text("x"))),)),)
+            ),
         )
         messages = render(window(*entries), STATIC)
         blocks = [block for message in messages for block in message.content]
@@ -121,53 +123,53 @@ class TestAnotherModel:
     )
 
     def test_the_model_that_said_it_gets_every_part_back(self) -> None:
-        assert render(window(said(*self.BLOCKS)), STATIC)[0].content == self.BLOCKS
+        assert render(window(assistant_turn(*self.BLOCKS)), STATIC)[0].content == self.BLOCKS
 
     @pytest.mark.parametrize("static", [OTHER, SAME_MODEL_ELSEWHERE])
     def test_others_get_what_they_can_read(self, static: Static) -> None:
-        assert render(window(said(*self.BLOCKS)), static)[0].content == (
+        assert render(window(assistant_turn(*self.BLOCKS)), static)[0].content == (
             Text("Look."),
             ToolUse("t1", "read_file", b"{}"),
         )
 
     def test_members_of_the_message_stay_at_home_too(self) -> None:
-        turn = said(Text("x"))
+        turn = assistant_turn(Text("x"))
         extra = (("reasoning_content", b'"hm"'),)
         turn = type(turn)(at=START, message=Message("assistant", (Text("x"),), extra), model=MODEL, dialect=DIALECT)
         assert render(window(turn), STATIC)[0].extra == extra
         assert render(window(turn), OTHER)[0].extra == ()
 
     def test_a_turn_of_thoughts_alone_leaves_a_mark(self) -> None:
-        assert texts(render(window(said(self.THOUGHT)), OTHER)) == [["(no text)"]]
+        assert texts(render(window(assistant_turn(self.THOUGHT)), OTHER)) == [["(no text)"]]
 
     def test_answers_to_calls_that_are_left_out_are_left_out(self) -> None:
         sealed = Opaque("custom_tool_call", b"{}", "o1")
         answers = Message("user", (Opaque("custom_tool_call_output", b"{}", "o1"), ToolResult("t1", (Text("ok"),))))
-        turn = said(sealed, call("t1"), results=(answers,))
+        turn = assistant_turn(sealed, call("t1"), results=(answers,))
         assert len(render(window(turn), STATIC)[1].content) == 2
         messages = render(window(turn), OTHER)
         assert messages[1].content == (ToolResult("t1", (Text("ok"),)),)
         assert validate(Request(model="m", messages=messages)) == ()
 
     def test_a_message_of_such_answers_alone_is_gone(self) -> None:
-        turn = said(Opaque("c", b"{}", "o1"), results=(Message("user", (Opaque("r", b"{}", "o1"),)),))
+        turn = assistant_turn(Opaque("c", b"{}", "o1"), results=(Message("user", (Opaque("r", b"{}", "o1"),)),))
         assert texts(render(window(turn), OTHER)) == [["(no text)"]]
 
     def test_results_and_late_tools_go_to_every_model(self) -> None:
         late = Message("system", (Opaque("additional_tools", b"{}"),))
         results = Message("user", (ToolResult("t1", (Text("ok"),)),))
-        turn = said(call("t1"), results=(results, late))
+        turn = assistant_turn(call("t1"), results=(results, late))
         assert render(window(turn), OTHER)[1:] == (results, late)
 
     def test_thoughts_that_nothing_followed_are_not_sent(self) -> None:
-        cut = said(Text("First."), self.THOUGHT, RedactedThinking("z"))
+        cut = assistant_turn(Text("First."), self.THOUGHT, RedactedThinking("z"))
         assert texts(render(window(cut), STATIC)) == [["First."]]
-        assert texts(render(window(said(self.THOUGHT)), STATIC)) == [["(no text)"]]
+        assert texts(render(window(assistant_turn(self.THOUGHT)), STATIC)) == [["(no text)"]]
 
     def test_gemini_gets_the_seals_back_that_stand_beside_empty_texts(self) -> None:
         seal = Text("", (("thoughtSignature", b'"abc"'),))
         gemini = Static(model="gemini:gemini-3-pro", dialect="gemini")
-        turn = said(Text("x"), seal, model=gemini.model, dialect="gemini")
+        turn = assistant_turn(Text("x"), seal, model=gemini.model, dialect="gemini")
         assert render(window(turn), gemini)[0].content == (Text("x"), seal)
         assert render(window(turn), STATIC)[0].content == (Text("x"),)
 
@@ -178,7 +180,7 @@ class TestCoalescing:
         assert texts(render(window(*entries), STATIC)) == [["here", "before", "a", "b"]]
 
     def test_results_come_first_and_what_happened_meanwhile_after_them(self) -> None:
-        turn = said(call("t1"), results=(Message("user", (ToolResult("t1", (Text("ok"),)),)),))
+        turn = assistant_turn(call("t1"), results=(Message("user", (ToolResult("t1", (Text("ok"),)),)),))
         messages = render(window(user("go"), turn, user("and")), STATIC)
         assert [message.role for message in messages] == ["user", "assistant", "user"]
         assert messages[2].content == (ToolResult("t1", (Text("ok"),)), Text("and"))

@@ -12,7 +12,7 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Compaction, Confirm, Deferral, Lifecycle, Skills, Tools
 from holdfast.records import Message, Opaque, Request, Text, ToolDefinition, ToolResult
 from holdfast.tools.contract import Effect, Tool, ToolContext, ToolOutput
-from tests.agent.driving import MODEL, Bench
+from tests.agent.bench import MODEL, Bench
 
 _NOT_OURS = ("likely_server_side",)
 SCHEMA = b'{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}'

@@ -7,7 +7,7 @@ from typing import Any
 import anthropic
 from anthropic.types import Message
 
-from .sessions import (
+from tests.clients.sessions import (
     MANUAL,
     QUESTION,
     THANKS,

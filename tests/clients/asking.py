@@ -6,9 +6,9 @@ from typing import Any
 
 from google.genai import types
 
-from . import anthropic_sdk as claude
-from . import gemini_sdk as gemini
-from .sessions import MANUAL
+from tests.clients import anthropic_sdk as claude
+from tests.clients import gemini_sdk as gemini
+from tests.clients.sessions import MANUAL
 
 ANSWER = {
     "id": "msg_1",

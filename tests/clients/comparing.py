@@ -19,9 +19,8 @@ from holdfast import facts
 from holdfast.simulator.journal import Record
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
-
-from .agents import Agent
-from .programs import PATIENCE, Place, Watched
+from tests.clients.agents import Agent
+from tests.clients.programs import PATIENCE, Place, Watched
 
 
 class Outcome(NamedTuple):

@@ -17,10 +17,9 @@ from holdfast.gateway.server import running as gateway
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
-
-from .comparing import in_front_of
-from .inside import Inside, opened
-from .sessions import Control
+from tests.clients.comparing import in_front_of
+from tests.clients.inside import Inside, opened
+from tests.clients.sessions import Control
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from google.genai import types
 
-from .sessions import (
+from tests.clients.sessions import (
     MANUAL,
     QUESTION,
     THANKS,

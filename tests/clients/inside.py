@@ -13,8 +13,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.store import Call as Row
 from holdfast.store import Session, SqliteStore, open_store
-
-from .sessions import Used
+from tests.clients.sessions import Used
 
 LIMITS = Limits(stages_ms=60_000, wait_ms=60_000)  # a busy machine must not decide what is tested
 

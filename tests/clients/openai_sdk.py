@@ -8,7 +8,7 @@ import openai
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
-from .sessions import (
+from tests.clients.sessions import (
     MANUAL,
     QUESTION,
     THANKS,

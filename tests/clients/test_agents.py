@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from .agents import AGENTS, Agent
-from .agents.agent import FILES
-from .comparing import Outcome, direct, through
+from tests.clients.agents import AGENTS, Agent
+from tests.clients.agents.agent import FILES
+from tests.clients.comparing import Outcome, direct, through
 
 pytestmark = pytest.mark.slow
 

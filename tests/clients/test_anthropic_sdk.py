@@ -10,8 +10,8 @@ import anthropic
 import httpx2
 import pytest
 
-from .anthropic_sdk import KEY, MODEL, OFFERED, asking, astreamed, conversation, streamed, texts, used
-from .sessions import (
+from tests.clients.anthropic_sdk import KEY, MODEL, OFFERED, asking, astreamed, conversation, streamed, texts, used
+from tests.clients.sessions import (
     BOTH_WAYS,
     FAREWELL,
     MANUAL,

@@ -12,8 +12,7 @@ import pytest
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.cli.shape_logs import log
-
-from .programs import KEY, Place, Watched, program
+from tests.clients.programs import KEY, Place, Watched, program
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,7 @@ import pytest
 
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
-
-from .programs import Place, Watched, program
+from tests.clients.programs import Place, Watched, program
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
-from .gemini_sdk import COUNTED, MODEL, OFFERED, SEED, Whole, conversation, options, used
-from .sessions import (
+from tests.clients.gemini_sdk import COUNTED, MODEL, OFFERED, SEED, Whole, conversation, options, used
+from tests.clients.sessions import (
     ANSWER,
     BOTH_WAYS,
     MANUAL,

@@ -11,12 +11,12 @@ import openai
 import pytest
 from google import genai
 
-from . import anthropic_sdk as claude
-from . import gemini_sdk as gemini
-from . import openai_sdk as gpt
-from .asking import with_http
-from .inside import Inside, used
-from .sessions import Control, Conversation, Session, adrive, completed, drive
+from tests.clients import anthropic_sdk as claude
+from tests.clients import gemini_sdk as gemini
+from tests.clients import openai_sdk as gpt
+from tests.clients.asking import with_http
+from tests.clients.inside import Inside, used
+from tests.clients.sessions import Control, Conversation, Session, adrive, completed, drive
 
 pytestmark = pytest.mark.slow
 

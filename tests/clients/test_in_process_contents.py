@@ -20,11 +20,10 @@ from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.sdk.http_clients import BESIDE
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.server import running
-
-from . import gemini_sdk as gemini
-from .asking import with_http
-from .inside import Inside, opened, used
-from .sessions import MANUAL, Control
+from tests.clients import gemini_sdk as gemini
+from tests.clients.asking import with_http
+from tests.clients.inside import Inside, opened, used
+from tests.clients.sessions import MANUAL, Control
 
 
 @pytest.fixture

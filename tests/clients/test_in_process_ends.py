@@ -17,13 +17,12 @@ import pytest
 from google import genai
 
 from holdfast.config.sections.server import Gateway
-
-from . import anthropic_sdk as claude
-from . import gemini_sdk as gemini
-from . import openai_sdk as gpt
-from .asking import asked, with_http
-from .inside import LIMITS, Inside, opened, used
-from .sessions import MANUAL, Control, Session, adrive, completed, drive
+from tests.clients import anthropic_sdk as claude
+from tests.clients import gemini_sdk as gemini
+from tests.clients import openai_sdk as gpt
+from tests.clients.asking import asked, with_http
+from tests.clients.inside import LIMITS, Inside, opened, used
+from tests.clients.sessions import MANUAL, Control, Session, adrive, completed, drive
 
 pytestmark = pytest.mark.slow
 

@@ -21,11 +21,10 @@ from holdfast import Engine
 from holdfast.config.schema import Settings
 from holdfast.config.sections.server import Gateway
 from holdfast.errors import HoldfastError
-
-from . import anthropic_sdk as claude
-from .asking import ANSWER, asked
-from .inside import LIMITS, Inside
-from .sessions import MANUAL, Control, completed, drive
+from tests.clients import anthropic_sdk as claude
+from tests.clients.asking import ANSWER, asked
+from tests.clients.inside import LIMITS, Inside
+from tests.clients.sessions import MANUAL, Control, completed, drive
 
 each_library = pytest.mark.parametrize("library", ["httpx2", "httpx"])
 

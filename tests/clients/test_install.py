@@ -8,9 +8,8 @@ import pytest
 
 from scripts import install_clients
 from scripts.install_clients import CLIENTS, main, provide
-
-from .agents import AGENTS
-from .agents.sdks import Sdk
+from tests.clients.agents import AGENTS
+from tests.clients.agents.sdks import Sdk
 
 
 def fake_npm(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:

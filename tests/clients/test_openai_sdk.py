@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 
-from .openai_sdk import (
+from tests.clients.openai_sdk import (
     MODEL,
     TOOLS_OF_RESPONSES,
     astreamed,
@@ -22,7 +22,7 @@ from .openai_sdk import (
     streamed,
     used,
 )
-from .sessions import (
+from tests.clients.sessions import (
     ANSWER,
     BOTH_WAYS,
     FAREWELL,

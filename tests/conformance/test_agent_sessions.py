@@ -16,9 +16,10 @@ from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.records import Request, Text, ToolResult, ToolUse, Usage
 from holdfast.records.events.agent import WindowSent
-from tests.agent.compacting import summarizer
-from tests.agent.driving import Bench, calls, extends, settings, sound
-from tests.agent.test_session import ECHO, texts
+from tests.agent.bench import Bench, calls, extends, settings, sound
+from tests.agent.sample_tools import ECHO
+from tests.agent.summaries import summarizer
+from tests.agent.transcripts import texts
 from tests.skills.writing import write_skill
 
 HAIKU = "anthropic:claude-haiku-4-5"

@@ -16,9 +16,8 @@ from holdfast.core.plan import SettledCall
 from holdfast.core.retention import Retention, observe
 from holdfast.core.strategies import STRATEGIES
 from holdfast.facts import model
+from tests.caches.prompts import OPUS
 from tests.core.lanes import Lane, places, said, situation, system, tool
-
-from ..caches.prompts import OPUS
 
 ZONES = Cache(strategy="zones")
 TALK = [tool("bash"), system("host"), *(said(number) for number in range(9))]

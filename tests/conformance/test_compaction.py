@@ -22,8 +22,8 @@ from holdfast.records import Message, Text
 from holdfast.records.events.sessions import CompactionCompleted
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
-from tests.agent.compacting import asked, keys, small, summaries, summarizer, summary, talk, told
-from tests.agent.driving import Bench, extends
+from tests.agent.bench import Bench, extends
+from tests.agent.summaries import events_of, keys, small, summaries, summarizer, summary, summary_requests, talk
 
 SEED: dict[str, Any] = {"anchor_turns": 0}
 """The layout of the seed: nothing but the context in front of the summary."""
@@ -56,7 +56,7 @@ def test_b11_the_compaction_turn_is_the_whole_conversation_and_one_instruction(t
         await talk(session, bench, 8)
         whole = session.messages()
         await talk(session, bench, 1, first=8)
-        (place,) = asked(bench)
+        (place,) = summary_requests(bench)
         assert bench.bodies()[place].messages == (*whole, Message("user", (Text(INSTRUCTION),)))
 
     run(tmp_path, story)
@@ -65,7 +65,7 @@ def test_b11_the_compaction_turn_is_the_whole_conversation_and_one_instruction(t
 def test_b12_nothing_is_lost_before_the_result_is_injected(tmp_path: Path) -> None:
     async def story(bench: Bench, session: Session) -> None:
         await talk(session, bench, 9)
-        (place,) = asked(bench)
+        (place,) = summary_requests(bench)
         used = bench.used()
         assert used[place].read == used[place - 1].read + used[place - 1].written
         assert used[place + 1].read < used[place].read
@@ -79,7 +79,7 @@ def test_b12_nothing_is_lost_before_the_result_is_injected(tmp_path: Path) -> No
 def test_b13_the_compaction_turn_has_the_same_system_prompt_tools_and_render_path(tmp_path: Path) -> None:
     async def story(bench: Bench, session: Session) -> None:
         await talk(session, bench, 9)
-        (place,) = asked(bench)
+        (place,) = summary_requests(bench)
         before, request = bench.bodies()[place - 1 : place + 1]
         assert request.system_prompt == before.system_prompt
         assert request.tools == before.tools
@@ -94,7 +94,7 @@ def test_b13_the_compaction_turn_has_the_same_system_prompt_tools_and_render_pat
 def test_b39_compaction_is_the_only_reset_within_a_session(tmp_path: Path) -> None:
     async def story(bench: Bench, session: Session) -> None:
         await talk(session, bench, 15)
-        bodies, places = bench.bodies(), asked(bench)
+        bodies, places = bench.bodies(), summary_requests(bench)
         assert len(places) == 2
         parted = [n for n in range(1, len(bodies)) if not extends(bodies[n - 1].messages, bodies[n].messages)]
         assert parted == [place + 1 for place in places]
@@ -109,7 +109,7 @@ def test_b40_positions_1_to_k_become_one_compacted_entry(tmp_path: Path) -> None
         await talk(session, bench, 8)
         before = session.state.window.entries
         await session.compact()
-        (done,) = told(bench, session, "compaction.completed")
+        (done,) = events_of(bench, session, "compaction.completed")
         assert isinstance(done, CompactionCompleted)
         entries = session.state.window.entries
         assert done.head == 1
@@ -130,7 +130,7 @@ def test_b41_the_tail_is_preserved(tmp_path: Path) -> None:
         before = session.messages()
         await session.compact()
         await talk(session, bench, 1, first=8)
-        (done,) = told(bench, session, "compaction.completed")
+        (done,) = events_of(bench, session, "compaction.completed")
         assert isinstance(done, CompactionCompleted)
         tail = bench.bodies()[-1].messages[2:-1]
         assert len(tail) >= 3
@@ -143,7 +143,7 @@ def test_b41_the_tail_is_preserved(tmp_path: Path) -> None:
 def test_b42_the_break_comes_at_position_1_and_the_system_prompt_stays_cached(tmp_path: Path) -> None:
     async def story(bench: Bench, session: Session) -> None:
         await talk(session, bench, 9)
-        (place,) = asked(bench)
+        (place,) = summary_requests(bench)
         before, after = keys(bench, place), keys(bench, place + 1)
         same = next(n for n, (one, other) in enumerate(zip(before, after, strict=False)) if one != other)
         dialect, model, raw = bench.sent[place + 1]
@@ -176,7 +176,7 @@ def test_c78_c79_c83_c84_the_keys_of_compaction_have_the_seeds_defaults(key: str
 
 def _compacted_at(bench: Bench) -> list[int]:
     """How many turns had been begun before each compaction."""
-    return [place - earlier for earlier, place in enumerate(asked(bench))]
+    return [place - earlier for earlier, place in enumerate(summary_requests(bench))]
 
 
 @pytest.mark.parametrize("turns", [0, 2, 5])
@@ -198,7 +198,7 @@ def test_c79_the_first_turns_stay_in_front_of_the_summary_and_are_read(tmp_path:
     async def story(bench: Bench, session: Session) -> None:
         await talk(session, bench, 10)
         assert summaries(session) == [1 + 2 * turns]
-        (place,) = asked(bench)
+        (place,) = summary_requests(bench)
         covered = bench.used()[turns - 1]
         assert bench.used()[place + 1].read == covered.read + covered.written
 
@@ -208,7 +208,7 @@ def test_c79_the_first_turns_stay_in_front_of_the_summary_and_are_read(tmp_path:
 def test_c83_so_many_tokens_are_reserved_for_the_summary(tmp_path: Path) -> None:
     async def story(bench: Bench, session: Session) -> None:
         await talk(session, bench, 9)
-        (place,) = asked(bench)
+        (place,) = summary_requests(bench)
         assert bench.bodies()[place].output_limit == 3_000
 
     run(tmp_path, story, {"reserve_tokens": 3_000})
@@ -237,7 +237,7 @@ def test_c87_a_longer_cool_down_makes_compaction_rarer(tmp_path: Path) -> None:
 
         async def story(bench: Bench, session: Session, cooldown: int = cooldown) -> None:
             await talk(session, bench, 26)
-            found[cooldown] = len(asked(bench))
+            found[cooldown] = len(summary_requests(bench))
 
         run(tmp_path / str(cooldown), story, {"limit_tokens": 12_000, "cooldown_turns": cooldown})
     assert found[10] < found[5]

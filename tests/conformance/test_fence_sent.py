@@ -16,8 +16,8 @@ from holdfast.config.sections.cache import Cache
 from holdfast.tools import tool
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.wire import DIALECTS, Body
-from tests.agent.compacting import keys
-from tests.agent.driving import MODELS, Bench, calls, settings
+from tests.agent.bench import MODELS, Bench, calls, settings
+from tests.agent.summaries import keys
 
 COLD = 200_000.0
 MASK = Mask(keep_window=1, trigger_chars=30_000, release_chars=9_000)

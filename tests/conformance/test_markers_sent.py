@@ -22,7 +22,7 @@ from holdfast.config.sections.cache import Cache, OpenRouter
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.core.strategies import STRATEGIES
 from holdfast.simulator.faults import Fault, FaultMatch, Options
-from tests.agent.driving import Bench, settings
+from tests.agent.bench import Bench, settings
 from tests.gateway.gate import Provider, gated
 from tests.simulator.served import ANTHROPIC, LONG, OPENAI, Client
 

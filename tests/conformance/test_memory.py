@@ -19,8 +19,8 @@ from holdfast.memory.prompt_texts import ANNOUNCEMENT_AGENT, END, NOTES
 from holdfast.records import Usage
 from holdfast.simulator.faults import Fault, Options
 from holdfast.wire import DIALECTS, Body
-from tests.agent.compacting import LIMITS, summarizer, talk
-from tests.agent.knowing import LONG, Knowing, awaited
+from tests.agent.knowledge_bench import LONG, KnowledgeBench
+from tests.agent.summaries import LIMITS, summarizer, talk
 from tests.memory.injected import PROJECT, MemoryDoor, asking, contents, extends
 from tests.memory.surfacing_bench import Bench as Choosing
 from tests.memory.surfacing_bench import bench as choosing
@@ -52,7 +52,7 @@ def split(used: Usage) -> tuple[int, int, int, int]:
     return used.read, used.written_for("1h"), used.written_for("5m"), used.input
 
 
-async def begun(bench: Knowing) -> Any:
+async def begun(bench: KnowledgeBench) -> Any:
     bench.prefer("Short answers", LIKES)
     bench.add("Deployment rule", RULE)
     session = await bench.sessions.create()
@@ -60,14 +60,13 @@ async def begun(bench: Knowing) -> Any:
     return session
 
 
-def parts(bench: Knowing) -> list[Parts]:
+def parts(bench: KnowledgeBench) -> list[Parts]:
     return [Parts(bench.engine, raw) for _, _, raw in bench.sent]
 
 
-@awaited
 async def test_e5_e8_e17_cost_row_1_to_the_token(tmp_path: Path) -> None:
     """Context memory changes from turn 1 to 2: blocks 0 and 1 are read, block 2 and the messages are written anew."""
-    async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+    async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
         session = await begun(bench)
         (rule,) = bench.known.entries(categories=["gotcha"])
         bench.known.edit(rule.id, content="Deployments need a review. " + LONG)
@@ -79,10 +78,9 @@ async def test_e5_e8_e17_cost_row_1_to_the_token(tmp_path: Path) -> None:
         assert second == (one.stable, 0, two.rest, 0)
 
 
-@awaited
 async def test_e9_e18_cost_row_2_to_the_token(tmp_path: Path) -> None:
     """Curation changes preferences: everything that was sent is read, and only the new messages are written."""
-    async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+    async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
         session = await begun(bench)
         (liked,) = bench.known.entries(categories=["preference"])
         bench.known.edit(liked.id, content="Answers are long. " + LONG)
@@ -94,10 +92,9 @@ async def test_e9_e18_cost_row_2_to_the_token(tmp_path: Path) -> None:
         assert second == (one.stable + one.rest, 0, two.rest - one.rest, 0)
 
 
-@awaited
 async def test_e6_e19_cost_row_3_to_the_token(tmp_path: Path) -> None:
     """A new session within the hour, after curation: blocks 0 and 1 are read, its own context is written."""
-    async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+    async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
         await begun(bench)
         bench.prefer("Tea", "Tea is preferred to coffee.")
         bench.clock.advance(3_500)
@@ -109,10 +106,9 @@ async def test_e6_e19_cost_row_3_to_the_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "passthrough"])
-@awaited
 async def test_e3_every_strategy_marks_the_pinned_block_for_an_hour(tmp_path: Path, strategy: Any) -> None:
     """Also where it would have chosen another place or time: an injection may require a marker."""
-    async with Knowing(tmp_path, cache=Cache(strategy=strategy, retention="long")) as bench:
+    async with KnowledgeBench(tmp_path, cache=Cache(strategy=strategy, retention="long")) as bench:
         bench.prefer("Short answers", LIKES)
         session = await bench.sessions.create()
         for number in range(3):
@@ -120,9 +116,8 @@ async def test_e3_every_strategy_marks_the_pinned_block_for_an_hour(tmp_path: Pa
             assert bench.markers() == [None, HOUR]
 
 
-@awaited
 async def test_the_agents_stable_text_announces_what_is_put_into_its_conversation(tmp_path: Path) -> None:
-    async with Knowing(tmp_path) as bench:
+    async with KnowledgeBench(tmp_path) as bench:
         bench.prefer("Short answers", "Answers are short.")
         bench.add("Deployment rule", "make ships it.")
         session = await bench.sessions.create()
@@ -136,12 +131,11 @@ async def test_the_agents_stable_text_announces_what_is_put_into_its_conversatio
 
 
 @pytest.mark.parametrize("emergency", ["limit", "refused"])
-@awaited
 async def test_e13_after_curation_an_emergency_renews_block_2_and_leaves_block_1(
     tmp_path: Path, emergency: str
 ) -> None:
     compaction: Any = {"compaction": LIMITS, "reply": summarizer()} if emergency == "limit" else {}
-    async with Knowing(tmp_path, memory=BLOCKS, cache=SEED, **compaction) as bench:
+    async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED, **compaction) as bench:
         liked = bench.prefer("Short answers", LIKES)
         bench.add("Linting rule", "ruff checks it.")
         session = await bench.sessions.create()

@@ -19,7 +19,7 @@ import pytest
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.server import running
-from tests.agent.driving import Bench, settings
+from tests.agent.bench import Bench, settings
 from tests.clients.inside import opened
 from tests.gateway.gate import gated
 from tests.simulator.served import Client

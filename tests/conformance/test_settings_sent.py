@@ -20,8 +20,8 @@ from holdfast.config.sections.cache import OpenAI as StoreCompletions
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.server import running as simulating
-from tests.agent.driving import START
-from tests.agent.opened import opened
+from tests.agent.bench import START
+from tests.agent.open_agents import opened
 from tests.gateway.gate import RecordingSimulator, eventually, gated
 from tests.simulator.served import ANTHROPIC, LONG, OPENAI, Client
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.driving import calls
-from tests.agent.opened import Opened, opened
+from tests.agent.bench import calls
+from tests.agent.open_agents import Opened, opened
 
 HEADING = "## Available skills\nUse `skill_search(query)` to filter and `skill_load(name)` to read a body.\n\n"
 OFF = '[cache]\npadding = "off"\n'

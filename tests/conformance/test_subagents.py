@@ -18,9 +18,9 @@ from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.journal import Record
 from holdfast.simulator.script import Script
 from holdfast.wire import DIALECTS, Body
-from tests.agent.driving import MODEL, MODELS, START, Bench, settings
-from tests.agent.fanning import configured, do, dollars, numbered, obliging, parent, placed, tasks
-from tests.agent.test_delegates import head
+from tests.agent.bench import MODEL, MODELS, START, Bench, settings
+from tests.agent.subagents import configured, do, dollars, numbered, obliging, parent, placed, tasks
+from tests.agent.transcripts import head_blocks
 
 COUNT = 8
 TOKENS = 20_000
@@ -138,7 +138,7 @@ def test_c8_a_sub_agent_starts_with_its_parents_prefix_and_finds_it_warm(tmp_pat
             session = await parent(bench, tokens=TOKENS, warm=True)
             await session.delegate(tasks("one"))
             mine, its = bench.sent
-            assert head(its) == head(mine)
+            assert head_blocks(its) == head_blocks(mine)
             used = bench.used()[1]
             assert used.read > 0.85 * common(bench, its)
             assert used.prompt < 1.02 * bench.used()[0].prompt

@@ -24,8 +24,8 @@ from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
 from holdfast.store import Break, Call, SqliteStore, open_store
 from holdfast.tools.journal import ToolJournal
-from tests.agent.compacting import small, summarizer, talk
-from tests.agent.driving import Bench
+from tests.agent.bench import Bench
+from tests.agent.summaries import small, summarizer, talk
 
 NOON = 1_794_657_600_000_000
 OPUS, GEMINI = "anthropic:claude-opus-5-5", "gemini:gemini-3.5-flash"

@@ -10,9 +10,9 @@ from typing import Any
 
 from holdfast.records.events.agent import SettingToggled, TaskUpdated
 from holdfast.simulator.faults import Fault, Options
-from tests.agent.compacting import keys
-from tests.agent.driving import Bench, calls, settings
-from tests.agent.test_session_around import until
+from tests.agent.bench import Bench, calls, settings
+from tests.agent.summaries import keys
+from tests.tools.mcp.hubs import until
 
 
 def texts(raw: bytes) -> list[str]:

@@ -14,9 +14,9 @@ import pytest
 from holdfast.config.sections.cache import Cache
 from holdfast.simulator import Simulator
 from holdfast.simulator.server import running as simulating
-from tests.agent.compacting import small, summarizer, summary, talk
-from tests.agent.driving import Bench, settings
-from tests.agent.opened import opened
+from tests.agent.bench import Bench, settings
+from tests.agent.open_agents import opened
+from tests.agent.summaries import small, summarizer, summary, talk
 from tests.gateway.gate import eventually, gated
 from tests.simulator.served import ANTHROPIC, LONG, Client
 

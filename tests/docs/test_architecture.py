@@ -13,8 +13,7 @@ import pytest
 
 from holdfast.config import KEYS, SECTIONS
 from holdfast.records.events import CATALOGUE
-
-from .pages import ROOT, spans, text
+from tests.docs.pages import ROOT, spans, text
 
 PAGE = "architecture.md"
 SOURCE = ROOT / "src" / "holdfast"

@@ -16,8 +16,7 @@ import pytest
 from holdfast.cli import cli
 from holdfast.config import KEYS, SECTIONS
 from holdfast.records.events import CATALOGUE
-
-from .pages import PAGES, ROOT, Command, commands, examples, spans, text
+from tests.docs.pages import PAGES, ROOT, Command, commands, examples, spans, text
 
 RUN = {
     "index.md": "",

@@ -10,12 +10,11 @@ from typing import Any
 
 from holdfast.records import Request, Text
 from holdfast.tools import tool
-from tests.agent.driving import calls, obey
-
-from .checks_clients import FACT
-from .checks_prefix import NEVER, QUICK, lifetimes
-from .driving import Door, played
-from .sessions import BREAKABLE, Play, Played
+from tests.agent.bench import calls, obey
+from tests.doors.checks_clients import FACT
+from tests.doors.checks_prefix import NEVER, QUICK, lifetimes
+from tests.doors.driving import Door, played
+from tests.doors.sessions import BREAKABLE, Play, Played
 
 GUIDE = "# Tools that write or execute"
 

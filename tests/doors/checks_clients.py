@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .checks_prefix import PLAIN, QUICK, TALK, lifetimes
-from .driving import Door, played
-from .sessions import LONG, Play, Played
+from tests.doors.checks_prefix import PLAIN, QUICK, TALK, lifetimes
+from tests.doors.driving import Door, played
+from tests.doors.sessions import LONG, Play, Played
 
 CLOCK = "Current time: 2026-11-02T09:{:02d}:00Z\n\n"
 TOLD_TIME, ASKED_TIME = (

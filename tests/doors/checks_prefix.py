@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from .driving import Door, played
-from .sessions import BREAKABLE, LONG, Play, Played
+from tests.doors.driving import Door, played
+from tests.doors.sessions import BREAKABLE, LONG, Play, Played
 
 NEVER = 1_000_000_000
 TALK = tuple(f"Question {number}: what else is there to be said about it?" for number in range(9))

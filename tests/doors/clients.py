@@ -10,7 +10,7 @@ import openai
 from google import genai
 from google.genai import types
 
-from .sessions import Play
+from tests.doors.sessions import Play
 
 TOOLS = ("read_notes", "write_notes", "find_notes")
 SCHEMA = {

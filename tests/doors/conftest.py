@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .driving import provided
+from tests.doors.driving import provided
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -36,9 +36,8 @@ from holdfast.sdk.http_clients import BESIDE
 from holdfast.simulator import VirtualClock
 from holdfast.simulator.server import running
 from holdfast.store import open_store
-
-from .clients import CLIENTS
-from .sessions import Place, Play, Played, Watched
+from tests.doors.clients import CLIENTS
+from tests.doors.sessions import Place, Play, Played, Watched
 
 STEP = 60.0
 """Seconds after which whoever works in the background of a pause gets a chance to."""

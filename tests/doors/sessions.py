@@ -27,7 +27,7 @@ from holdfast.store import open_store
 from holdfast.store.rows import Break
 from holdfast.store.rows import Call as StoredCall
 from holdfast.tools import Tool
-from tests.agent.driving import obey
+from tests.agent.bench import obey
 
 START = 1_800_000_000.0
 MODELS = {"anthropic": "claude-opus-4-6", "openai": "gpt-6.1-sol", "gemini": "gemini-2.5-pro"}

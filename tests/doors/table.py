@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from . import checks_agent as agent
-from . import checks_clients as clients
-from . import checks_prefix as prefix
-from .driving import DOORS, GATEWAY, OURS, SDK, THEIRS, Door, provided
-from .sessions import PROVIDERS
+from tests.doors import checks_agent as agent
+from tests.doors import checks_clients as clients
+from tests.doors import checks_prefix as prefix
+from tests.doors.driving import DOORS, GATEWAY, OURS, SDK, THEIRS, Door, provided
+from tests.doors.sessions import PROVIDERS
 
 Check = Callable[[Door, str], None]
 """Plays sessions through a door with a provider, and raises unless the mechanism acted."""

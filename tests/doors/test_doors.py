@@ -11,10 +11,9 @@ from benchmarks import mechanisms_doors
 from holdfast.cli import COMMANDS
 from holdfast.config.keys import KEYS
 from holdfast.records.events import CATALOGUE
-
-from .driving import DOORS
-from .sessions import PROVIDERS
-from .table import PENDING, ROWS, Cell, Check, checks, door_named
+from tests.doors.driving import DOORS
+from tests.doors.sessions import PROVIDERS
+from tests.doors.table import PENDING, ROWS, Cell, Check, checks, door_named
 
 PAGE = Path(__file__).parents[2] / "docs" / "mechanisms.md"
 

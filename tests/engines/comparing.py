@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from holdfast.caches.prompts import Cache
-
-from .conftest import block_of, prompt_of
-from .conversations import Conversation, steps
+from tests.engines.conftest import block_of, prompt_of
+from tests.engines.conversations import Conversation, steps
 
 UNRELATED = 5
 """Tokens that unrelated prompts may share; a wrong model must be further off than that."""

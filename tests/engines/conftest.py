@@ -12,8 +12,7 @@ import pytest
 
 from holdfast.caches import chain
 from holdfast.caches.prompts import Block, Prompt
-
-from .conversations import Conversation
+from tests.engines.conversations import Conversation
 
 CONTEXT = 4_096
 PLAIN = "root ::= [a-z ]*"  # bytes that are no whole character would be sampled but not listed
@@ -80,7 +79,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("xllamacpp", reason="xllamacpp is not installed: no real llama.cpp to compare with")
     pytest.importorskip("gguf", reason="gguf is not installed: the tiny model cannot be made")
     pytest.importorskip("tokenizers", reason="tokenizers is not installed: the tiny model cannot be made")
-    from . import tiny_model
+    from tests.engines import tiny_model
 
     path = tmp_path_factory.mktemp("engine") / "tiny.gguf"
     tiny_model.write_gguf(path, local_texts(), context=CONTEXT)

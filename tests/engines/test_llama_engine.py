@@ -11,9 +11,8 @@ from holdfast import facts
 from holdfast.caches.llama import Llama
 from holdfast.caches.prompts import Cache
 from holdfast.caches.vllm import Vllm
-
-from .comparing import UNRELATED, differing, line_up, record
-from .conftest import LlamaServer
+from tests.engines.comparing import UNRELATED, differing, line_up, record
+from tests.engines.conftest import LlamaServer
 
 pytestmark = pytest.mark.slow
 

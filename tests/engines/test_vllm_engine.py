@@ -14,10 +14,9 @@ import pytest
 
 from holdfast import facts
 from holdfast.caches.vllm import Vllm
-
-from .comparing import UNRELATED, Asked, differing, line_up, record
-from .conftest import local_texts
-from .vllm_server import VllmServer
+from tests.engines.comparing import UNRELATED, Asked, differing, line_up, record
+from tests.engines.conftest import local_texts
+from tests.engines.vllm_server import VllmServer
 
 PYTHON = os.environ.get("HOLDFAST_TEST_VLLM", "")
 if PYTHON:
@@ -38,7 +37,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     pytest.importorskip("tokenizers", reason="tokenizers is not installed: the tiny model cannot be made")
     if subprocess.run([PYTHON, "-c", "import vllm"], capture_output=True, check=False).returncode:
         pytest.skip(f"{PYTHON} cannot import vllm")
-    from . import tiny_model
+    from tests.engines import tiny_model
 
     folder = tmp_path_factory.mktemp("vllm")
     (folder / "model").mkdir()

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from .conversations import Conversation
+from tests.engines.conversations import Conversation
 
 PATIENCE = 300.0  # seconds until it must be ready
 

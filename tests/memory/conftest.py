@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.store import SqliteStore, open_store
-
-from .injected import MemoryDoor
-from .surfacing_bench import Bench, bench
+from tests.memory.injected import MemoryDoor
+from tests.memory.surfacing_bench import Bench, bench
 
 
 @pytest.fixture

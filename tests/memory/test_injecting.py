@@ -20,8 +20,7 @@ from holdfast.records.events.tools import MemorySurfaced
 from holdfast.simulator.provider import Exchange
 from holdfast.wire import DIALECTS as WIRE
 from holdfast.wire import Body
-
-from .injected import DECISION, HOST, PROJECT, TENANT, MemoryDoor, asking, contents, extends, says
+from tests.memory.injected import DECISION, HOST, PROJECT, TENANT, MemoryDoor, asking, contents, extends, says
 
 Doors = Callable[..., MemoryDoor]
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")

@@ -13,8 +13,7 @@ from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.engine.passage import Passage
 from holdfast.simulator.provider import Exchange
-
-from .injected import DECISION, HOST, PROJECT, MemoryDoor, asking, contents, extends, says
+from tests.memory.injected import DECISION, HOST, PROJECT, MemoryDoor, asking, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
 HOUR = {"type": "ephemeral", "ttl": "1h"}

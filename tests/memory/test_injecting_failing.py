@@ -15,8 +15,7 @@ from holdfast.config.sections.server import Limits
 from holdfast.engine.passage import Passage
 from holdfast.memory.entries import Delta, Stable
 from holdfast.memory.injection_state import Given, Told, decode, encode, standing, with_delta
-
-from .injected import TENANT, MemoryDoor, asking, contents, extends, says
+from tests.memory.injected import TENANT, MemoryDoor, asking, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
 RESET = b"x-holdfast-reset"

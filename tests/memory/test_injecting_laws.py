@@ -19,8 +19,7 @@ from holdfast.simulator import HttpRequest
 from holdfast.wire import DIALECTS
 from tests import shapes
 from tests.engine.driving import HEADERS
-
-from .injected import HOST, PROJECT, MemoryDoor, asking, contents, extends, says
+from tests.memory.injected import HOST, PROJECT, MemoryDoor, asking, contents, extends, says
 
 LOCAL = Memory(inject=True, inject_as="local", project=PROJECT, retrieve="every_turn")
 RUNS = [

@@ -10,8 +10,7 @@ import pytest
 
 from holdfast.engine.passage import Passage
 from holdfast.errors import HoldfastError
-
-from .injected import DECISION, MemoryDoor, asking, contents, says
+from tests.memory.injected import DECISION, MemoryDoor, asking, contents, says
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 QUESTION = "Where does the pointer come from?"

@@ -10,8 +10,7 @@ import pytest
 from holdfast.memory.entries import Context, Stable
 from holdfast.memory.prompt_texts import ANNOUNCEMENT_CLIENT, PREFERENCES_FROM
 from holdfast.memory.surface import TITLES
-
-from .surfacing_bench import HOUR, Bench, bench, ids, size, told
+from tests.memory.surfacing_bench import HOUR, Bench, bench, ids, size, told
 
 LONG = "a sentence that takes up some room in the window. " * 40
 

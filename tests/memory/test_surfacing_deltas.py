@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.memory.entries import Audience
-
-from .surfacing_bench import Bench, ids, size, told
+from tests.memory.surfacing_bench import Bench, ids, size, told
 
 LONG = "a sentence that takes up some room in the window. " * 40
 

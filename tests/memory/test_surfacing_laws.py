@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.memory.entries import Audience
 from holdfast.memory.selection import stepped, usable_window
-
-from .surfacing_bench import Bench, bench, ids, size, told
+from tests.memory.surfacing_bench import Bench, bench, ids, size, told
 
 pytestmark = pytest.mark.slow
 

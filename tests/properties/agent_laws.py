@@ -27,7 +27,7 @@ from holdfast.tools.guides import HEADING
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
-from tests.agent.driving import Bench, extends
+from tests.agent.bench import Bench, extends
 
 LOOKBACK = 20
 EXPIRED = {"ttl_expired_5m", "ttl_expired_1h"}

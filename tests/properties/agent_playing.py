@@ -24,8 +24,8 @@ from holdfast.records.events.sessions import ProcessExited, ProcessStarted
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.script import Script
 from holdfast.tools import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
-from tests.agent.compacting import summarizer
-from tests.agent.driving import MODELS, Bench, calls, settings
+from tests.agent.bench import MODELS, Bench, calls, settings
+from tests.agent.summaries import summarizer
 from tests.properties.agent_laws import Laws
 
 OTHERS = {

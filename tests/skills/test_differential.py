@@ -23,7 +23,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of the libraries it is made of
     import skills_ref
 
-from .corpus import FIELDS, Case, mixed, single
+from tests.skills.corpus import FIELDS, Case, mixed, single
 
 
 class Category(NamedTuple):

@@ -22,9 +22,8 @@ from holdfast.skills.loader import skill_store_factory
 from holdfast.skills.session import SessionSkills, SkillPrompt
 from holdfast.tools import Toolbox
 from holdfast.wire import DIALECTS
+from tests.skills.writing import write_skill
 from tests.support.toolboxes import toolbox
-
-from .writing import write_skill
 
 OPUS = model("anthropic:claude-opus-4-6")
 PERSONA = "You are a clerk of a small company.\n" * 20

@@ -22,8 +22,7 @@ from holdfast.tools import descendants
 from holdfast.tools.builtin import Processes, builtin_tools, groups
 from holdfast.tools.builtin.safe_text import clean, whole_characters
 from holdfast.tools.contract import Cancel, ToolExecutionError
-
-from .builtins import Session, children, descriptors, end_running, running
+from tests.tools.builtins import Session, children, descriptors, end_running, running
 
 
 @pytest.fixture

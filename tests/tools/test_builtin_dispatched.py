@@ -18,9 +18,8 @@ from holdfast.tools.contract import Cancel
 from holdfast.tools.offload import Offloader, is_reference
 from holdfast.tools.results import ResultPipeline
 from holdfast.tools.workspace import Workspace
-
-from .builtins import running
-from .dispatching import Bench, call, text, violations
+from tests.tools.builtins import running
+from tests.tools.dispatching import Bench, call, text, violations
 
 SETTINGS = Tools(confirm=Confirm(mode="allow"), offload=Offload(inline_chars=2_000, read_chars=3_000))
 

@@ -21,8 +21,7 @@ from holdfast.records import Image
 from holdfast.tools.builtin import builtin_tools
 from holdfast.tools.builtin.file_pages import FilePage, read_page
 from holdfast.tools.contract import Cancel, ToolExecutionError
-
-from .builtins import Session, descriptors
+from tests.tools.builtins import Session, descriptors
 
 
 @pytest.fixture

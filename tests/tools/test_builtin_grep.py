@@ -15,8 +15,7 @@ import pytest
 from holdfast.tools.builtin.grep import grep_files
 from holdfast.tools.builtin.grep_program import IgnoreLevel, ignored, main, rules, wanted
 from holdfast.tools.contract import Cancel, ToolExecutionError
-
-from .builtins import Session, children, descriptors, running
+from tests.tools.builtins import Session, children, descriptors, running
 
 ENDLESS = f"(a+)+$|of {os.getpid()}"
 """Takes longer than anybody waits for, and is known by its number among the programs that run."""

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from holdfast.tools.builtin.patch import patch
 from holdfast.tools.contract import ToolExecutionError
 from holdfast.tools.workspace import Workspace
-
-from .builtins import Session
+from tests.tools.builtins import Session
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Opaque, Text
 from holdfast.tools.contract import RefusedCall, ResolvedCall
 from holdfast.wire import DIALECTS
-
-from .sets import (
+from tests.tools.sets import (
     CARRIERS,
     CORE,
     GITHUB,

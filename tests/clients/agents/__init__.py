@@ -6,18 +6,18 @@ look at it, then say what was noted and make a list, with two tools at once.
 
 from __future__ import annotations
 
-from .agent import Agent
-from .aider import Aider
-from .claude_code import ClaudeCode
-from .codex import Codex
-from .deepagents import DeepAgents
-from .gemini_cli import GeminiCli
-from .llm import Llm
-from .openai_agents import OpenAIAgents
-from .opencode import OpenCode
-from .pi import PiAnthropic, PiChat, PiResponses
-from .pydantic_ai import PydanticAI
-from .sdks import AnthropicSdk, GeminiSdk, OpenAIChat, OpenAIResponses
+from tests.clients.agents.agent import Agent
+from tests.clients.agents.aider import Aider
+from tests.clients.agents.claude_code import ClaudeCode
+from tests.clients.agents.codex import Codex
+from tests.clients.agents.deepagents import DeepAgents
+from tests.clients.agents.gemini_cli import GeminiCli
+from tests.clients.agents.llm import Llm
+from tests.clients.agents.openai_agents import OpenAIAgents
+from tests.clients.agents.opencode import OpenCode
+from tests.clients.agents.pi import PiAnthropic, PiChat, PiResponses
+from tests.clients.agents.pydantic_ai import PydanticAI
+from tests.clients.agents.sdks import AnthropicSdk, GeminiSdk, OpenAIChat, OpenAIResponses
 
 AGENTS: tuple[Agent, ...] = (
     ClaudeCode(),

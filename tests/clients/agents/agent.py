@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from ..programs import INSTALLED, Place, interpreter, program
+from tests.clients.programs import INSTALLED, Place, interpreter, program
 
 FIRST = "Please make a note."
 SECOND = "And what did I want?"

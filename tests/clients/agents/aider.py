@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..programs import Place, interpreter
-from .agent import FIRST, MANUAL, NOTED, RECALLED, SECOND, Agent
+from tests.clients.agents.agent import FIRST, MANUAL, NOTED, RECALLED, SECOND, Agent
+from tests.clients.programs import Place, interpreter
 
 FINE = "That is fine."
 

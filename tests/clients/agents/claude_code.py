@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..programs import Place
-from .agent import FIRST, SECOND, Agent
+from tests.clients.agents.agent import FIRST, SECOND, Agent
+from tests.clients.programs import Place
 
 
 class ClaudeCode(Agent):

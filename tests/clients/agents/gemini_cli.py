@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from ..programs import Place
-from .agent import FIRST, RECALLED, Agent
+from tests.clients.agents.agent import FIRST, RECALLED, Agent
+from tests.clients.programs import Place
 
 GREETING = "Good morning."
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..programs import Place
-from .agent import FIRST, MANUAL, NOTED, PROGRAMS, RECALLED, SECOND, Library
+from tests.clients.agents.agent import FIRST, MANUAL, NOTED, PROGRAMS, RECALLED, SECOND, Library
+from tests.clients.programs import Place
 
 
 class Llm(Library):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .agent import Library
+from tests.clients.agents.agent import Library
 
 
 class OpenAIAgents(Library):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ..programs import Place
-from .agent import FIRST, SECOND, Agent
+from tests.clients.agents.agent import FIRST, SECOND, Agent
+from tests.clients.programs import Place
 
 
 class OpenCode(Agent):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..programs import Place, program
-from .agent import FIRST, MANUAL, SECOND, Agent
+from tests.clients.agents.agent import FIRST, MANUAL, SECOND, Agent
+from tests.clients.programs import Place, program
 
 
 class PiAnthropic(Agent):

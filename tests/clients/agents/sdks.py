@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import metadata
 
-from .agent import Library
+from tests.clients.agents.agent import Library
 
 
 class Sdk(Library):

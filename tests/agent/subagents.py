@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import facts
-from holdfast.agent.contract import Task, Watch
+from holdfast.agent.contract import Task
 from holdfast.agent.session import Session
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Delegates
 from holdfast.records import Request, Text, ToolResult, Usage, usage
 from holdfast.wire.answers import Unreachable
-from tests.agent.driving import MODEL, Bench, settings
+from tests.agent.bench import MODEL, Bench, settings
 
 DO, SAY = "DO: ", "SAY: "
 _PATIENCE = 20.0
@@ -165,17 +165,3 @@ class _Slow:
         await self._gate.wait()
         if before is not None:
             yield before
-
-
-class Notices(Watch):
-    """Keeps the lines that a user is shown, and the pieces of answers."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.pieces: list[str] = []
-
-    def notice(self, text: str) -> None:
-        self.lines.append(text)
-
-    def piece(self, kind: Any, text: str) -> None:
-        self.pieces.append(text)

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent import open_agent
-from holdfast.agent.sessions import Sessions
-from holdfast.records import Request
+from holdfast.agent import Sessions, open_agent
+from holdfast.records import Request, Text, ToolResult
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
 from holdfast.tools import tool
-from tests.agent.driving import MODEL, START, obey
+from holdfast.wire import DIALECTS, Body
+from tests.agent.bench import MODEL, MODELS, START, obey
 
 SKILL = "---\nname: {name}\ndescription: About {name}.\n---\n\nThe body of {name}.\n"
 
@@ -90,3 +90,46 @@ async def opened(
         work, home=place / "home", provider=recorded, flags=given, clock=clock.now, **more
     ) as sessions:
         yield Opened(sessions, sent, clock, simulator)
+
+
+ALLOW: dict[str, object] = {"tools.confirm.mode": "allow", "skills.roots": []}
+
+
+class RecordingProvider:
+    """A simulated provider that keeps what it is sent."""
+
+    def __init__(self, clock: VirtualClock, reply: Any = obey) -> None:
+        self._simulated = Simulated(Simulator(script=Script(name="agent", function=reply), clock=clock))
+        self.sent: list[tuple[str, str, bytes]] = []
+        self.sessions: list[str] = []
+
+    def open(self, request: Any) -> Any:
+        self.sent.append((request.dialect, request.model, request.raw))
+        self.sessions.append(request.session)
+        return self._simulated.open(request)
+
+    def requests(self) -> list[Request]:
+        made = []
+        for dialect, model, raw in self.sent:
+            body = DIALECTS[dialect].parse(raw, model=model.partition(":")[2])
+            assert isinstance(body, Body)
+            made.append(DIALECTS[dialect].decode(body))
+        return made
+
+    def results(self) -> list[str]:
+        """All results in the newest request, each as one text."""
+        blocks = [block for message in self.requests()[-1].messages for block in message.content]
+        found = [block for block in blocks if isinstance(block, ToolResult)]
+        return ["\n".join(each.text for each in block.content if isinstance(each, Text)) for block in found]
+
+
+@asynccontextmanager
+async def recorded_agent(
+    place: Path, provider: RecordingProvider, clock: VirtualClock, *, model: str = MODELS["anthropic"], **more: Any
+) -> AsyncIterator[Sessions]:
+    flags = ALLOW | {"agent.model": model} | more.pop("flags", {})
+    place.joinpath("work").mkdir(exist_ok=True)
+    async with open_agent(
+        place / "work", home=place / "home", provider=provider, flags=flags, clock=clock.now, **more
+    ) as sessions:
+        yield sessions

@@ -16,7 +16,7 @@ from holdfast.records import Request, Text
 from holdfast.records.events import Event
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
-from tests.agent.driving import Bench, obey, settings
+from tests.agent.bench import Bench, obey, settings
 
 GOOD = "\n".join(f"## {name}\nSomething of {name}." for name in SECTIONS)
 PART = "All that was said in this part is needed later on. " * 150
@@ -69,7 +69,7 @@ def summary(session: Session) -> str:
     return entry.text
 
 
-def told(bench: Bench, session: Session, *kinds: str) -> list[Event]:
+def events_of(bench: Bench, session: Session, *kinds: str) -> list[Event]:
     """What the session's log says of these kinds."""
     return [event.payload for event in bench.log(session.id) if event.payload.type in kinds]
 
@@ -82,12 +82,12 @@ def keys(bench: Bench, number: int) -> tuple[bytes, ...]:
     return PromptReader().read(body, facts.model(model)).prompt.keys
 
 
-def asked(bench: Bench) -> list[int]:
+def summary_requests(bench: Bench) -> list[int]:
     """Which requests asked for a summary."""
     return [number for number, request in enumerate(bench.bodies()) if asks_for_summary(request)]
 
 
-class Holding:
+class SilentProvider:
     """A provider that never answers a demand for a summary; `reached` once there is one."""
 
     def __init__(self, provider: Any) -> None:

@@ -23,6 +23,7 @@ from holdfast.simulator.messages import Reply, ToolCall
 from holdfast.simulator.script import Script
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
+from tests.agent.transcripts import texts
 
 START = 1_800_000_000.0
 MODEL = "anthropic:claude-sonnet-5-5"
@@ -221,3 +222,8 @@ def sound(session: Session) -> None:
 def extends(before: Sequence[Message], after: Sequence[Message]) -> bool:
     """Whether a conversation goes on from another without touching it."""
     return tuple(after[: len(before)]) == tuple(before)
+
+
+def long_answer(request: Request) -> object:
+    last = texts(request.messages[-1])
+    return "All the words. " * 400 if last and last[-1] == "talk" else "Fine."

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,30 +14,13 @@ from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.memory.entries import KnowledgeEntry
 from holdfast.memory.knowledge import Knowledge
-
-from .driving import Bench, settings
+from tests.agent.bench import Bench, settings
 
 TENANT = "t"
 LONG = "What was agreed on this and why it matters for everything that comes after it. " * 40
 
 
-P = ParamSpec("P")
-
-
-def awaited(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
-    """A test that is a coroutine."""
-
-    @wraps(test)
-    def run(*args: P.args, **more: P.kwargs) -> None:
-        async def main() -> None:
-            await test(*args, **more)
-
-        asyncio.run(main())
-
-    return run
-
-
-class Knowing(Bench):
+class KnowledgeBench(Bench):
     """`memory` are settings of the section, `strategy` and further members those of the cache."""
 
     def __init__(self, place: Path, *, memory: dict[str, Any] | None = None, **more: Any) -> None:
@@ -79,7 +59,7 @@ class Knowing(Bench):
         return [block["text"] for block in self.raw(number)["messages"][-1]["content"] if block["type"] == "text"]
 
 
-def deltas(session: Session) -> list[str]:
+def knowledge_news(session: Session) -> list[str]:
     """What the conversation was told of the store, in order."""
     items = [item for entry in session.state.window.entries if isinstance(entry, Context) for item in entry.items]
     return [item.text for item in items if isinstance(item, KnowledgeNews)]

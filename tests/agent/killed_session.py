@@ -1,7 +1,7 @@
 """Run as a program by `test_kill`: plays a session in a process that kills itself at one of its writes, and goes on
 with what that left in another. Each is forked from this one, which has loaded everything and has no threads.
 
-    python -m tests.agent.killing DIRECTORY KIND WHEN
+    python -m tests.agent.killed_session DIRECTORY KIND WHEN
 
 For each write of a kind one line of JSON is printed: its number, whether the process died there, and what was wrong.
 """
@@ -35,8 +35,8 @@ from holdfast.records.events.sessions import ProcessStarted
 from holdfast.store import Store
 from holdfast.store.sqlite.writer import Writer
 from holdfast.tools import Tool, ToolContext, ToolOutput
-from tests.agent.compacting import summarizer
-from tests.agent.driving import MODEL, START, Bench, calls, settings, sound
+from tests.agent.bench import MODEL, START, Bench, calls, settings, sound
+from tests.agent.summaries import summarizer
 from tests.properties.agent_laws import Laws, texts_of
 
 FACT = "the build needs make"
