@@ -97,6 +97,7 @@ docs: $(READY)  ## renew the pages that are generated from the code
 	$(BIN)/python -m holdfast.config --markdown > docs/configuration.md
 	$(BIN)/python scripts/make_cache_rules.py > docs/cache-rules.md
 	$(BIN)/python -m scripts.make_cures
+	$(BIN)/python -m scripts.house --write docs/architecture.md
 	$(BIN)/python -m benchmarks.mechanisms --markdown > docs/mechanisms.md.new
 	mv docs/mechanisms.md.new docs/mechanisms.md
 

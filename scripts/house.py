@@ -1,11 +1,13 @@
 """Measures how the code is built: its size, names, parameters and imports, as a table or as JSON.
 
     python -m scripts.house                     # the table that docs/architecture.md quotes
+    python -m scripts.house --write docs/architecture.md  # renew it there, between its two markers
     python -m scripts.house --list participles  # what stands behind one line of it
     python -m scripts.house --trace             # the modules that a request, a turn and a report run through
 
-The figures are signs and not aims: no check fails by them, but for the imports past a package's `__init__`, which
-`tests/test_house.py` bounds.
+The figures are signs and not aims. Two checks read them: `tests/test_house.py` allows no import past a package's
+`__init__`, and `tests/docs/test_architecture.py` compares the page with what is measured, but for what grows with every
+change.
 """
 
 import argparse
@@ -25,6 +27,8 @@ from scripts.module_trace import traces
 PACKAGE = "holdfast"
 MANY_PARAMETERS = 8
 MANY_CLASSES_OF_ONE_NAME = 3
+BLOCK = re.compile(r"(?<=<!-- house -->\n\n).*?(?=\n<!-- end of house -->)", re.DOTALL)
+"""Where a page quotes the table."""
 
 # Names that end like a participle and are nouns of the field.
 _NOUNS = """
@@ -42,6 +46,7 @@ class Module:
     name: str  # dotted, such as holdfast.engine.lane
     path: Path
     tree: ast.Module
+    nodes: list[ast.AST]  # every node of the tree
     lines: int
     code_lines: int  # without blanks, comments and docstrings
 
@@ -119,9 +124,9 @@ def measure(root: Path) -> House:
     house.past_facades = [f"{one.module} -> {one.target}" for one in passing(module_names(root / "src"))]
     house.user_imports = sorted(_user_imports(root))
     for path in sorted((root / "tests").rglob("*.py")):
-        place, tree = path.relative_to(root), ast.parse(path.read_text())
-        house.imported_tests += [f"{place}:{line} {name}" for line, name in _imported_tests(tree)]
-        house.private_uses += [f"{place}:{line} {name}" for line, name in _private_uses(tree)]
+        place, nodes = path.relative_to(root), list(ast.walk(ast.parse(path.read_text())))
+        house.imported_tests += [f"{place}:{line} {name}" for line, name in _imported_tests(nodes)]
+        house.private_uses += [f"{place}:{line} {name}" for line, name in _private_uses(nodes)]
     return house
 
 
@@ -131,17 +136,18 @@ def _modules(source: Path) -> Iterator[Module]:
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         text = path.read_text()
         tree = ast.parse(text)
-        yield Module(name, path, tree, len(text.splitlines()), len(_code_lines(path, tree)))
+        nodes = list(ast.walk(tree))
+        yield Module(name, path, tree, nodes, len(text.splitlines()), len(_code_lines(path, nodes)))
 
 
-def _code_lines(path: Path, tree: ast.Module) -> set[int]:
+def _code_lines(path: Path, nodes: list[ast.AST]) -> set[int]:
     """The numbers of the lines that hold code; docstrings, those of fields included, are none."""
     lines: set[int] = set()
     with tokenize.open(path) as file:
         for token in tokenize.generate_tokens(file.readline):
             if token.type not in _NO_CODE:
                 lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines
@@ -167,7 +173,7 @@ def _public_classes(tree: ast.Module) -> Iterator[str]:
 
 def _long_signatures(module: Module) -> list[str]:
     long = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             count = sum(1 for argument in arguments if argument.arg not in ("self", "cls"))
@@ -185,7 +191,7 @@ def _is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def _imports(module: Module, names: set[str], offered: dict[str, Facade]) -> Iterator[tuple[str, str]]:
     """The modules of ours that a module imports, lazily or not: as it says, and where the name really stands."""
     base = module.name.split(".") if module.is_package else module.name.split(".")[:-1]
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, alias.name) for alias in node.names if alias.name in names)
         elif isinstance(node, ast.ImportFrom):
@@ -226,23 +232,23 @@ def _user_imports(root: Path) -> set[str]:
     return places
 
 
-def _imported_tests(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def _imported_tests(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
             yield from ((node.lineno, name) for name in names if name.startswith("test_"))
 
 
-def _private_uses(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _private_uses(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Private names of ours that a test imports, and private members of objects other than its own."""
     owners = ("self", "cls", "os", "sys")
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     own |= {
         node.attr
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
             yield from ((node.lineno, alias.name) for alias in node.names if _is_private(alias.name))
         elif isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in own:
@@ -279,6 +285,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1], help="another checkout")
     parser.add_argument("--list", choices=lists, help="name what one line counts")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="renew the table that a page quotes")
     parser.add_argument(
         "--trace", action="store_true", help="run a request, a turn and a report, and count their modules"
     )
@@ -296,11 +303,20 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         print(json.dumps({name: int(value.replace(",", "")) for name, value in rows}, indent=2))
         return 0
-    width = max(len(name) for name, _ in rows)
-    print(f"| {'measured':<{width}} | figure  |\n|{'-' * (width + 2)}|--------:|")
-    for name, value in rows:
-        print(f"| {name:<{width}} | {value:>7} |")
+    if options.write:
+        text = options.write.read_text(encoding="utf-8")
+        if not BLOCK.search(text):
+            parser.error(f"{options.write} has no lines <!-- house --> and <!-- end of house -->")
+        options.write.write_text(BLOCK.sub(lambda _: f"{_table(rows)}\n", text), encoding="utf-8")
+        return 0
+    print(_table(rows))
     return 0
+
+
+def _table(rows: list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    head = [f"| {'measured':<{width}} | figure  |", f"|{'-' * (width + 2)}|--------:|"]
+    return "\n".join([*head, *(f"| {name:<{width}} | {value:>7} |" for name, value in rows)])
 
 
 if __name__ == "__main__":

@@ -75,6 +75,20 @@ def test_the_table_and_its_lists_are_printed(tree: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out == "holdfast.store.keeping\n"
 
 
+def test_a_page_gets_the_table_between_its_markers(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tree / "page.md"
+    page.write_text("Before.\n\n<!-- house -->\n\nold\n\n<!-- end of house -->\n\nAfter.\n")
+    assert main([str(tree), "--write", str(page)]) == 0
+    assert main([str(tree)]) == 0
+    table = capsys.readouterr().out
+    assert page.read_text() == f"Before.\n\n<!-- house -->\n\n{table}\n<!-- end of house -->\n\nAfter.\n"
+    assert main([str(tree), "--write", str(page)]) == 0
+    assert page.read_text().count(table) == 1
+    page.write_text("Nothing.\n")
+    with pytest.raises(SystemExit):
+        main([str(tree), "--write", str(page)])
+
+
 def test_a_folder_without_our_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main([str(tmp_path)])

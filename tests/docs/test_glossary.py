@@ -15,8 +15,7 @@ import holdfast
 from holdfast.cli import cli
 from holdfast.config import KEYS
 from holdfast.records.events import CATALOGUE
-
-from .pages import PAGES, ROOT, prose, text
+from tests.docs.pages import PAGES, ROOT, prose, text
 
 PAGE = "glossary.md"
 ROWS: dict[str, tuple[str, list[str]]] = {
