@@ -62,14 +62,14 @@ os.execv(sys.argv[3], sys.argv[3:])
 @cache
 def chromium() -> str | None:
     """The path of a Chromium; None where there is none and none can be installed."""
-    return _found() or (_install() if os.environ.get("CI") and os.geteuid() == 0 else None)
+    return _found() or (install() if os.environ.get("CI") and os.geteuid() == 0 else None)
 
 
 def _found() -> str | None:
     return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 
-def _install() -> str | None:
+def install() -> str | None:
     """Debian's package, for one process at a time; offline this fails at once."""
     if shutil.which("apt-get") is None:
         return None

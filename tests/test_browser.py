@@ -50,4 +50,4 @@ def test_an_installation_that_fails_leaves_none(monkeypatch: pytest.MonkeyPatch,
     apt.write_text("#!/bin/sh\nexit 100\n", "utf-8")
     apt.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert browser._install() is None
+    assert browser.install() is None

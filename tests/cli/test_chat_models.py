@@ -13,7 +13,7 @@ MEANT = "did you mean anthropic:claude-sonnet-5-5?"
 
 @pytest.fixture(autouse=True)
 def facts_of_a_new_process() -> None:
-    catalogue._shipped.cache_clear()
+    catalogue.shipped.cache_clear()
 
 
 def words(text: str) -> str:

@@ -14,6 +14,8 @@ import pytest
 from mcp import Client, types
 
 from holdfast.cli import run as run_holdfast
+from holdfast.cli.mcp.tools import fitting_tools
+from holdfast.tools.contract import Tool, ToolOutput
 from tests.cli import mcp_weather
 from tests.cli.mcp_client import (
     INITIALIZE,
@@ -196,13 +198,10 @@ def test_the_end_comes_in_the_middle_of_a_call(workspace: Path, end: str) -> Non
 
 
 def test_schemas_that_would_fill_the_conversation_are_left_out() -> None:
-    from holdfast.cli.mcp.tools import _fitting
-    from holdfast.tools.contract import Tool, ToolOutput
-
     async def run(input: Any, context: Any) -> ToolOutput:
         return ToolOutput()
 
     tools = [Tool(name=f"t{i}", description="d" * 4_000, run=run, effect="read") for i in range(5)]
-    assert [tool.name for tool in _fitting(tools)] == ["t0", "t1", "t2"]
+    assert [tool.name for tool in fitting_tools(tools)] == ["t0", "t1", "t2"]
     huge = Tool(name="huge", description="d" * 40_000, run=run, effect="read")
-    assert [tool.name for tool in _fitting([huge, *tools])] == ["huge"]
+    assert [tool.name for tool in fitting_tools([huge, *tools])] == ["huge"]

@@ -28,13 +28,13 @@ class Session:
 
     def preload(self, *skills: str, tokens: int = 100) -> Session:
         for skill in skills:
-            self._loaded(skill, "always", tokens, None)
+            self.loaded(skill, "always", tokens, None)
         return self
 
     def load(self, skill: str, *, tokens: int = 100, again: bool = False) -> Session:
         """A body that the agent asked for, or the pointer to one that it has already."""
         if not again:
-            self._loaded(skill, "on_demand", tokens, "toolu_1")
+            self.loaded(skill, "on_demand", tokens, "toolu_1")
         return self.complete({"skill_id": skill, **({"already_loaded": True} if again else {})})
 
     def point(self, skill: str, *, tool: str = "skill_load") -> Session:
@@ -51,7 +51,7 @@ class Session:
         self._journal.emit(ToolFailed(tool="skill_load", tool_use_id="toolu_1", error_message="no", metadata=metadata))
         return self
 
-    def _loaded(self, skill: str, reason: LoadReason, tokens: int, asked: str | None) -> None:
+    def loaded(self, skill: str, reason: LoadReason, tokens: int, asked: str | None) -> None:
         self._journal.emit(
             SkillLoaded(
                 skill_id=skill,

@@ -119,7 +119,7 @@ def test_a_session_that_preloads_again_has_the_body_once(store: SqliteStore) -> 
 
 
 def test_a58_a_reason_that_nothing_gives_yet_would_be_counted(store: SqliteStore) -> None:
-    Session(store, "s")._loaded("pdf", "auto_suggested", 7, None)
+    Session(store, "s").loaded("pdf", "auto_suggested", 7, None)
     store.flush()
     (pdf,) = report.skills(store).skills
     assert pdf.loads == {"always": 0, "on_demand": 0, "auto_suggested": 1}

@@ -359,7 +359,8 @@ def _facts(
 
 
 @cache
-def _shipped() -> Facts:
+def shipped() -> Facts:
+    """The facts as shipped, without overrides."""
     return Facts.load()
 
 
@@ -368,7 +369,7 @@ _chosen: Facts | None = None
 
 def default() -> Facts:
     """The facts everyone shares who brings none of their own: as shipped, or what `use` put in their place."""
-    return _chosen or _shipped()
+    return _chosen or shipped()
 
 
 def use(facts: Facts | None) -> None:

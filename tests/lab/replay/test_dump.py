@@ -83,8 +83,13 @@ def test_the_body_stands_there_byte_for_byte(tmp_path: Path, monkeypatch: pytest
     assert json.loads(sent[0])["cache_control"] == {"type": "ephemeral"}
 
 
-def test_line_breaks_between_values_become_spaces() -> None:
-    assert b'{\n "a": 1\r\n}'.translate(playback._LINES) == b'{  "a": 1  }'
+def test_line_breaks_between_values_become_spaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bodies.jsonl"
+    monkeypatch.setattr(ReplayedCall, "raw", b'{\n "a": 1\r\n}')
+    run([made.session(2)], ["none"], [OPUS], ReplayOptions(dump=path))
+    lines = path.read_bytes().splitlines()
+    assert len(lines) == 2
+    assert all(line.endswith(b'"body":{  "a": 1  }}') for line in lines)
 
 
 def test_the_same_seed_writes_the_same_file(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_memory_stays_bounded_whatever_the_number_of_conversations(tmp_path: Pat
     for number in range(2_000):
         line = json.dumps({"run": f"r{number}", "body": talk(3, first=f"Question {number}")}).encode()
         assert isinstance(reading.line("x", line), LoggedRequest)
-    assert len(reading._threads) <= 256
+    assert len(reading.threads) <= 256
 
 
 def test_what_was_replayed_under_several_strategies_is_so_many_sessions(tmp_path: Path) -> None:

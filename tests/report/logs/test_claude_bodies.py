@@ -105,5 +105,5 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     recorded = claude_bodies.RecordedRequests()
     for line in talk.lines[:2]:
         recorded.keep("user", line.encode() * 10)
-    assert not recorded._waiting
+    assert not recorded.waiting
     assert recorded.body("r0") is None

@@ -81,7 +81,7 @@ class OtherServers:
         notes = [*_notes(matches), *self._unreachable(hub)]
         if not matches.tools:
             return "\n".join([_nothing(arguments.query, matches, self._index, read_only=self._read_only), *notes])
-        shown = _fitting(matches.tools)
+        shown = fitting_tools(matches.tools)
         if len(shown) < len(matches.tools):
             left = ", ".join(tool.name for tool in matches.tools[len(shown) :])
             notes.insert(0, f"Left out to keep this short: {left}. `select:NAME` shows one.")
@@ -147,7 +147,7 @@ class OtherServers:
         return [f"Not connected: {printable(name)}. {printable(each)}" for name, each in list(why.items())[:_NAMED]]
 
 
-def _fitting(tools: Sequence[Tool]) -> Sequence[Tool]:
+def fitting_tools(tools: Sequence[Tool]) -> Sequence[Tool]:
     """As many as there is room for, and one at least."""
     for number in range(len(tools), 1, -1):
         if len(functions_text([definition_of(tool) for tool in tools[:number]])) <= MOST_CHARS:

@@ -127,7 +127,7 @@ class Requests:
 
     def __init__(self, path: Path) -> None:
         self.session = session_of(path)
-        self._threads = Threads()
+        self.threads = Threads()
         self._last: dict[
             tuple[str, str], str
         ] = {}  # the agent by session and model: for what cannot be placed otherwise
@@ -165,7 +165,7 @@ class Requests:
         if is_side(_known(client), body):
             session = self._who(members, name).session
             session = self._runs.get(session, session)
-            agent = SIDE + self._threads.find(f"{session}\0{SIDE}", history_of(body), named=False)
+            agent = SIDE + self.threads.find(f"{session}\0{SIDE}", history_of(body), named=False)
         else:
             session, agent = self._lane(members, name, body, answer, previous)
             self._last[session, model] = agent
@@ -210,13 +210,13 @@ class Requests:
         if who.sure:
             return who.session, who.agent
         history = history_of(body)
-        if not who.named and not self._threads.knows(who.session):
-            session = self._runs.get(who.session) or self._threads.session_of(history, previous)
+        if not who.named and not self.threads.knows(who.session):
+            session = self._runs.get(who.session) or self.threads.session_of(history, previous)
             if session is not None and session != who.session:
                 if len(self._runs) < _MOST_LANES:
                     self._runs[who.session] = session
                 who.session = session
-        agent = self._threads.find(
+        agent = self.threads.find(
             who.session,
             history,
             named=who.named,

@@ -77,7 +77,7 @@ class RecordedRequests:
         self._given = 0
 
     def _begin(self) -> None:
-        self._waiting: list[bytes] = []
+        self.waiting: list[bytes] = []  # lines that no body was asked of yet
         self._bytes = 0
         self._kept = True
         self._parts: dict[str, bytes] = {}
@@ -94,7 +94,7 @@ class RecordedRequests:
             self._begin()
             self._kept = False
             return
-        self._waiting.append(raw)
+        self.waiting.append(raw)
 
     def compacted(self) -> None:
         """What follows is recorded anew."""
@@ -105,9 +105,9 @@ class RecordedRequests:
         """The request of this id; None where it cannot be put together."""
         if not self._seen or self._given >= ASKED:
             return None
-        for raw in self._waiting:
+        for raw in self.waiting:
             self._take(raw)
-        self._waiting.clear()
+        self.waiting.clear()
         request = self._requests.get(id)
         if request is None or not request.whole:
             return None
