@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli import COMMANDS, cli
-from holdfast.cli.completions import sessions, settings
+from holdfast.cli.completion import sessions, settings
 from holdfast.store import Call, open_store
 
 PATIENCE_S = 60.0

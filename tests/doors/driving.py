@@ -24,7 +24,7 @@ from holdfast.agent import Host, open_agent
 from holdfast.agent import keepalive as keepalive_module
 from holdfast.agent.keepalive import Keepalive
 from holdfast.cli import run as command
-from holdfast.cli.chat import setup
+from holdfast.cli.chat import conversation
 from holdfast.config import load
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.gateway import assembly
@@ -211,7 +211,7 @@ class ChatDoor:
         out, errors = io.StringIO(), io.StringIO()
         with (
             rounds.counted(),
-            patch.object(setup, "Host", partial(Host, clock=clock.now)),
+            patch.object(conversation, "Host", partial(Host, clock=clock.now)),
             patch.object(sys, "stdin", Keyboard(typed())),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(errors),

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.pytest_plugin import PrefixUnstable, Recorder, assert_prefix_stable
-from holdfast.pytest_plugin.worth import DEFAULT_RATE
+from holdfast.pytest_plugin.findings import DEFAULT_RATE
 
 from .sessions import MANUAL, turn
 

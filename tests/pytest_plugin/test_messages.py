@@ -14,7 +14,7 @@ from holdfast.core.cures import NAMES
 from holdfast.core.cures.in_your_code import IN_YOUR_CODE
 from holdfast.lab import FAULTS
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
-from holdfast.pytest_plugin.worth import dollars
+from holdfast.pytest_plugin.findings import dollars
 
 from .sessions import MANUAL, MODELS, bodies, recorded, turn
 

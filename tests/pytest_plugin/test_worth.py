@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.pytest_plugin.bodies import recorded
 from holdfast.pytest_plugin.check import check
-from holdfast.pytest_plugin.worth import Rate, rate_of, yearly
+from holdfast.pytest_plugin.findings import Rate, rate_of, yearly
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 
 from .sessions import MANUAL, turn

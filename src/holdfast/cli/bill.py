@@ -15,7 +15,7 @@ from holdfast.cli.tables import Column, counted, dollars
 from holdfast.config import load_config
 from holdfast.report import Bill, SessionSums, Sums
 
-from . import completions, tables
+from . import completion, tables
 from .store_options import check_window, in_window, looking, nothing_yet, print_json, whose, window_options
 
 BY = ("model", "session", "client", "day", "kind")
@@ -26,7 +26,7 @@ _GONE = "(no longer stored)"
 @click.option(
     "--by", default="model", show_default=True, type=click.Choice(BY), help="What to add up by; JSON has all."
 )
-@click.option("--session", metavar="ID", shell_complete=completions.sessions, help="Only of this session.")
+@click.option("--session", metavar="ID", shell_complete=completion.sessions, help="Only of this session.")
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000), help="At most so many lines; all count."
 )

@@ -18,7 +18,7 @@ from holdfast.records import MISSED
 from holdfast.report import BreakReport, BreakReports
 from holdfast.report.explainer import CATALOGUE, others, with_others
 
-from . import completions, tables
+from . import completion, tables
 from .store_options import (
     check_window,
     in_window,
@@ -47,7 +47,7 @@ COLUMNS = (
 
 
 @click.command()
-@click.option("--session", metavar="ID", shell_complete=completions.sessions, help="Only of this session.")
+@click.option("--session", metavar="ID", shell_complete=completion.sessions, help="Only of this session.")
 @click.option("--resets", is_flag=True, help="Resets too: breaks that have a reason.")
 @window_options
 @limit_option(20, "breaks")

@@ -11,7 +11,7 @@ import click
 from holdfast.config import Config, as_json, as_text, load_config, printable, quoted
 from holdfast.errors import HoldfastError
 
-from . import completions
+from . import completion
 
 
 @click.group()
@@ -39,7 +39,7 @@ def _assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, .
 
 
 @command.command()
-@click.option("--agent", metavar="NAME", shell_complete=completions.agents, help="Show what holds for this agent.")
+@click.option("--agent", metavar="NAME", shell_complete=completion.agents, help="Show what holds for this agent.")
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @click.option(
     "--set",
@@ -47,7 +47,7 @@ def _assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, .
     metavar="KEY=VALUE",
     multiple=True,
     callback=_assignments,
-    shell_complete=completions.settings,
+    shell_complete=completion.settings,
     help="Set a value; may be repeated.",
 )
 @click.option("--changed", is_flag=True, help="Leave out defaults.")

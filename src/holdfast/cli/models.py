@@ -16,7 +16,7 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import wrapped
 from holdfast.facts import Facts, ModelFacts, Rates, default, rates
 
-from . import completions
+from . import completion
 
 COLUMNS = (
     ("MODEL", "left"),
@@ -42,7 +42,7 @@ FIRST = ("MODEL", "FLOOR", "$ INPUT", "$ READ", "$ WRITE", "$ OUTPUT", "TTL", "A
 @click.option(
     "--provider",
     metavar="NAME",
-    shell_complete=completions.providers,
+    shell_complete=completion.providers,
     help="Only this provider's models, such as anthropic.",
 )
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")

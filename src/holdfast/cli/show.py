@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError
 from holdfast.report import BreakReport, CallReport, LaneReport, Marker, PlanReport, RepairReport, SessionReport
 from holdfast.store import ShownEntry, Store
 
-from . import completions
+from . import completion
 from .store_options import limit_option, looking, nothing_yet, print_json, whose
 
 LANES = (
@@ -51,7 +51,7 @@ CALLS = (
 
 
 @click.command()
-@click.argument("id_", metavar="[SESSION|CALL]", required=False, shell_complete=completions.sessions)
+@click.argument("id_", metavar="[SESSION|CALL]", required=False, shell_complete=completion.sessions)
 @click.option("--tenant", metavar="ID", help="Whose, where several tenants have the same id.")
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @limit_option(50, "calls of a session, the newest")

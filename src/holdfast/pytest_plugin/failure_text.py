@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from textwrap import wrap
 
-from .findings import Cost, PrefixCheck, UnstableRequest
-from .worth import Rate, dollars, yearly
+from .findings import Cost, PrefixCheck, Rate, UnstableRequest, dollars, yearly
 
 MOST = 10
 """Further departures that are listed."""

@@ -6,14 +6,19 @@ next one.
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, nearest
@@ -32,7 +37,9 @@ from holdfast.simulator.script import document, parser
 from holdfast.wire import COUNTING, Body, Dialect, dialect_of
 
 from .bodies import RecordedRequest, dialect_by_body, encoded, without_credentials
-from .findings import PrefixCheck
+
+if TYPE_CHECKING:
+    from .findings import PrefixCheck
 
 KEY = "holdfast-test-key"
 """What clients send as their key while a recorder answers them."""
@@ -116,15 +123,14 @@ class Recorder:
     def transport(self, inner: Any = None, *, library: str | None = None) -> Any:
         """A transport of httpx2 (or httpx), for synchronous and asynchronous clients: keeps what is sent and lets
         `inner` answer it, or the simulator."""
-        from .transports import transport
-
-        return transport(self, inner, library)
+        module = _library(inner, library)
+        return _bound(module)(self, inner, module)
 
     def http_client(self, inner: Any = None, *, asynchronous: bool = False, library: str | None = None) -> Any:
         """A client for the SDKs' `http_client=`, which needs neither their address nor a socket."""
-        from .transports import http_client
-
-        return http_client(self, inner, asynchronous, library)
+        module = _library(inner, library)
+        kind = module.AsyncClient if asynchronous else module.Client
+        return kind(transport=_bound(module)(self, inner, module))
 
     def assert_stable(self, **options: Any) -> PrefixCheck:
         """`assert_prefix_stable` of what was recorded."""
@@ -225,3 +231,71 @@ def _script(script: Any) -> Script:
         return Script(name=where, function=script, line=1)
     turns = dict(script) if isinstance(script, Mapping) else {"turns": list(script)}
     return parser.read(document.wrap(turns, 1), where)
+
+
+_versioned = re.compile(r"/v1(?:beta|alpha)?/.*", re.DOTALL).search
+
+
+class Transport:
+    """Keeps what is sent. Somebody else's transport answers, or the recorder's simulator: at once and whole, a stream
+    with all of its events."""
+
+    def __init__(self, recorder: Recorder, inner: Any, library: Any) -> None:
+        self._recorder, self._inner, self._library = recorder, inner, library
+
+    def handle_request(self, request: Any) -> Any:
+        body = request.read()
+        if self._inner is None:
+            return self._answer(request, body)
+        self._recorder.keep(_call(request, body), at=time.time())
+        return self._inner.handle_request(request)
+
+    async def handle_async_request(self, request: Any) -> Any:
+        body = await request.aread()
+        if self._inner is None:
+            return self._answer(request, body)
+        self._recorder.keep(_call(request, body), at=time.time())
+        return await self._inner.handle_async_request(request)
+
+    def _answer(self, request: Any, body: bytes) -> Any:
+        call = _call(request, body)
+        answer = self._recorder.simulator.answer(replace(call, path=_of_provider(call.path)))
+        content = answer.body if answer.chunks is None else b"".join(answer.chunks)
+        return self._library.Response(answer.status, headers=list(answer.headers), content=content)
+
+    def close(self) -> None:
+        if self._inner is not None:
+            self._inner.close()
+
+    async def aclose(self) -> None:
+        if self._inner is not None:
+            await self._inner.aclose()
+
+
+@cache
+def _bound(library: Any) -> type[Any]:
+    """The transport as one of the library's, of both kinds: it asks for that."""
+    return type("RecordingTransport", (Transport, library.BaseTransport, library.AsyncBaseTransport), {})
+
+
+def _call(request: Any, body: bytes) -> HttpRequest:
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    query = dict(parse_qsl(request.url.query.decode("latin-1")))
+    return HttpRequest(request.method, request.url.path, headers, query, body)
+
+
+def _of_provider(path: str) -> str:
+    """A path as the provider knows it: in front of it there may be whatever the SDK's base URL has, such as a proxy's
+    part or that of the test's own server."""
+    found = _versioned(path)
+    return path if found is None else found[0]
+
+
+def _library(inner: Any, name: str | None) -> Any:
+    """The HTTP library of this name, or the one that a transport belongs to."""
+    from holdfast.sdk import library_of  # takes most of a second to import, and few tests need it
+
+    if not name:
+        packages = [each.__module__.partition(".")[0] for each in type(inner).__mro__]
+        name = next((package for package in packages if package in ("httpx2", "httpx")), None)
+    return library_of(name)

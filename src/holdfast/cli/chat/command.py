@@ -19,13 +19,12 @@ import click
 from holdfast.config import Config
 from holdfast.errors import HoldfastError
 
-from .. import completions, tables
+from .. import completion, tables
 from . import commands, views
-from .conversation import Chat
+from .conversation import Chat, ChatOptions, configured, opened
 from .keyboard import Keyboard, LineKeyboard
 from .loop import answer, decide, expected_calls, nobody, said, talk
 from .screen import PlainScreen, Screen
-from .setup import ChatOptions, configured, opened
 from .turns import AgentThread, Ask, Conductor, Leave, handling, leaving
 
 NEWEST = ""
@@ -40,7 +39,7 @@ _ID = re.compile(r"\s*[0-7]\S*\s*").fullmatch
 @click.option(
     "--model",
     metavar="NAME",
-    shell_complete=completions.models,
+    shell_complete=completion.models,
     help="Model to ask, such as anthropic:claude-haiku-4-5 (agent.model).",
 )
 @click.option(
@@ -52,7 +51,7 @@ _ID = re.compile(r"\s*[0-7]\S*\s*").fullmatch
 )
 @click.option("--fork", metavar="ID", help="Begin a session that goes on from where another one is.")
 @click.option(
-    "--agent", metavar="NAME", default="", shell_complete=completions.agents, help="With the settings of [agents.NAME]."
+    "--agent", metavar="NAME", default="", shell_complete=completion.agents, help="With the settings of [agents.NAME]."
 )
 @click.option(
     "--workspace", metavar="DIR", type=click.Path(path_type=Path), default=Path(), help="Where to work (here)."

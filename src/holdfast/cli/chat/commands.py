@@ -16,8 +16,7 @@ from holdfast.errors import HoldfastError
 
 from .. import tables
 from . import views
-from .conversation import Chat
-from .setup import missing_key
+from .conversation import Chat, missing_key
 from .turns import Leave
 
 LISTED = 10

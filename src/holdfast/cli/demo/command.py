@@ -26,7 +26,7 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.demo import CarelessClient, Run, progress, session
 from holdfast.errors import HoldfastError
 
-from .. import completions, tables
+from .. import completion, tables
 from . import table
 from .table import Saving
 
@@ -57,7 +57,7 @@ PACKAGES = ("jsonschema", "tantivy")
     default=MODEL,
     show_default=True,
     help="The Anthropic model whose rules and prices count.",
-    shell_complete=completions.models,
+    shell_complete=completion.models,
 )
 @click.option("--once", is_flag=True, help="Exit at the end, also on a terminal.")
 def command(turns: int, model: str, once: bool) -> None:

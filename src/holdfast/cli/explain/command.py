@@ -18,7 +18,7 @@ from holdfast.lab import facts_of
 from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, list_logs, unreadable
 from holdfast.report.logs import KNOWN, in_words, megabytes
 
-from .. import completions, tables
+from .. import completion, tables
 from ..store_options import Moment, as_json, check_window, limit_option, write_report
 from . import markdown, table
 from .log_reader import LogProgress, read
@@ -61,7 +61,7 @@ class Dollars(click.ParamType[Decimal]):
 @click.option(
     "--session",
     metavar="ID",
-    shell_complete=completions.sessions,
+    shell_complete=completion.sessions,
     help="Only the session with this id, or those that begin with it.",
 )
 @click.option("--model", default="", metavar="NAME", help="The model of requests whose log names none.")

@@ -35,7 +35,7 @@ from holdfast.lab import (
 )
 from holdfast.report.logs import REQUESTS, SESSIONS, BrokenSource, Record, Source
 
-from .. import completions, tables
+from .. import completion, tables
 from ..explain.log_reader import each
 from ..store_options import as_json, write_report
 from . import table
@@ -52,7 +52,7 @@ SMALL = 8_192
     "--strategy",
     "strategies",
     metavar="NAME,…",
-    shell_complete=completions.strategies,
+    shell_complete=completion.strategies,
     default=(",".join(DEFAULT),),
     show_default=True,
     multiple=True,
@@ -62,7 +62,7 @@ SMALL = 8_192
     "--model",
     "models",
     metavar="NAME,…",
-    shell_complete=completions.models,
+    shell_complete=completion.models,
     multiple=True,
     help="Replay everything on these models; by default every lane on the model it was recorded with.",
 )
@@ -74,7 +74,7 @@ SMALL = 8_192
 @click.option(
     "--session",
     metavar="ID",
-    shell_complete=completions.sessions,
+    shell_complete=completion.sessions,
     help="Only the session with this id, or those that begin with it.",
 )
 @click.option("--gaps", metavar="PATTERN", help=f"Impose pauses: {', '.join(PATTERNS)}. Default: as recorded.")
