@@ -15,13 +15,12 @@ from holdfast.facts import estimate, estimate_json
 from holdfast.records import NotJson, Request, canonical_json
 from holdfast.wire import DIALECTS, Body
 
-from .glance import glance
 from .messages import Part, Reply, ReplySettings, Stop, Thought, ToolCall, Words
+from .request_view import glance, settings
 from .script.document import problem
+from .script.loader import ask
 from .script.offers import any_tools, calls, fill_in, whole
-from .script.python import ask
 from .script.rules import Scene, Script, ScriptStep, choose, scene, shorten
-from .settings import settings
 
 __all__ = ["ReplySettings", "respond", "respond_to", "settings", "tokens_of"]
 

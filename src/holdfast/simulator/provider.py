@@ -26,8 +26,7 @@ from holdfast.wire import COUNTING, DIALECTS, Body, Dialect, PromptReader, Unrea
 from . import checks, models_list, replies
 from .clock import Clock, SystemClock
 from .contents import Contents
-from .continuations import MessageThreads, StoredResponses
-from .diagnostics import Fingerprints
+from .earlier_requests import Fingerprints, MessageThreads, StoredResponses
 from .faults import Fault, Faults
 from .journal import Journal, Record
 from .messages import Envelope, HttpRequest, HttpResponse, Reply, ToolCall, Words
