@@ -23,7 +23,7 @@ from benchmarks.agent_workloads import WORKLOADS, Workload
 from holdfast import facts
 from holdfast.agent import Host, Sessions
 from holdfast.agent.contract import OutgoingRequest, ProviderAnswer, Task
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
 from holdfast.core.call import Verdict

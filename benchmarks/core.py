@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from benchmarks import Result
 from benchmarks.simulator import Sessions
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.core.ledger import encode
 from holdfast.engine import EngineCore, Lane
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock

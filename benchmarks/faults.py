@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from benchmarks import Result
 from benchmarks.recordings import JUDGED, SOURCE, session
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import EngineCore, Lane
 from holdfast.facts import model

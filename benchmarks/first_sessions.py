@@ -30,7 +30,7 @@ from holdfast.agent.contract import OutgoingRequest, ProviderAnswer
 from holdfast.caches.prompts import Cache as Provider
 from holdfast.caches.prompts import Outcome
 from holdfast.caches.providers import cache
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
 from holdfast.core.counterfactuals import BOUND

@@ -26,7 +26,7 @@ from benchmarks.agent_script import Reply, Scene, Step, call, calls, fixed, mode
 from holdfast import facts
 from holdfast.agent import Host, Sessions
 from holdfast.agent.costs import add
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache, Strategy
 from holdfast.lab import SEEDS

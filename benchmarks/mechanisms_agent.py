@@ -21,7 +21,7 @@ from benchmarks.tools_catalogue import catalogue
 from holdfast.agent import Equipment, Host, Sessions
 from holdfast.agent.contract import Task
 from holdfast.agent.session import Session
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent, Deferral, Delegates, Offload, Tools
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import EngineCore, Lane

@@ -28,7 +28,7 @@ from benchmarks.mechanisms_driving import (
     text,
 )
 from holdfast import facts
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache, Gemini, OpenAI
 from holdfast.core.call import Verdict

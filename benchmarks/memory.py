@@ -24,7 +24,7 @@ from holdfast import facts
 from holdfast.agent import Host, Sessions
 from holdfast.agent.log import log_path, read_log
 from holdfast.agent.session import Session
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent, Memory
 from holdfast.engine import EngineCore
 from holdfast.facts import estimate

@@ -24,7 +24,7 @@ from benchmarks.agent import START
 from benchmarks.memory import ANSWER, ASKED, EVERY, LIMIT, MODELS, PAUSE, SUBJECTS, TURNS, change, fill
 from holdfast import facts
 from holdfast.agent.costs import add
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import EngineCore

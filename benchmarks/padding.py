@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from benchmarks import Result
 from holdfast.agent import Host, Sessions
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.core.costs import costs

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from benchmarks import Result
 from benchmarks.tools import START, exchanged, said
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import EngineCore, Lane

@@ -27,7 +27,7 @@ from typing import TypeVar
 from benchmarks import Result
 from benchmarks.__main__ import line
 from holdfast import report
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.records.events import Envelope, Event, Ulids, encode_payload
 from holdfast.records.events.calls import CacheVerdict, LlmCallCompleted
 from holdfast.records.events.sessions import TurnStarted

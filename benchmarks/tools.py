@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from benchmarks import Result
 from benchmarks.tools_catalogue import ASKED, Definition, catalogue
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Deferral, Offload, Tools
 from holdfast.core.call import Verdict
 from holdfast.engine import EngineCore, Lane, PreparedCall

@@ -15,7 +15,7 @@ from decimal import Decimal
 import anthropic
 
 from holdfast import Engine, facts
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.facts import estimate, rates
 from holdfast.records import usage

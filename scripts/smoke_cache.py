@@ -24,7 +24,7 @@ from holdfast import facts
 from holdfast.agent import Host, Sessions
 from holdfast.agent.contract import CostLine, OutgoingRequest, Provider, ProviderAnswer, Watch
 from holdfast.agent.providers import HttpProvider
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Upstream

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Engine
 from holdfast.agent import Session, Sessions, Task, open_agent
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.errors import ArgumentError, HoldfastError
 from holdfast.tools import GuideSection, Tool, tool
 from tests.agent.bench import Bench

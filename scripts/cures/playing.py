@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.breaks import Finding
 from holdfast.core.cures import Cure, case, cure_for, reset_cure

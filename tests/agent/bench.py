@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.agent import Equipment, Host, Sessions
 from holdfast.agent.log import read_log
 from holdfast.agent.session import Session
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent, Compaction, Confirm, Mask, Skills, Tools
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import EngineCore

@@ -14,7 +14,7 @@ from typing import Any
 from holdfast import facts
 from holdfast.agent.contract import Task
 from holdfast.agent.session import Session
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Delegates
 from holdfast.records import Request, Text, ToolResult, Usage, usage
 from holdfast.wire.answers import Unreachable

@@ -11,7 +11,7 @@ from holdfast import facts
 from holdfast.agent.compaction.summary_request import INSTRUCTION, SECTIONS
 from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Compacted
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.records import Request, Text
 from holdfast.records.events import Event
 from holdfast.wire import DIALECTS, Body

@@ -16,7 +16,7 @@ from holdfast import facts
 from holdfast.agent import cached_contents
 from holdfast.agent.contract import Task, Unreachable
 from holdfast.agent.session import Session
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.engine import PreparedCall

@@ -24,7 +24,7 @@ from holdfast.agent.stable_text import (
 )
 from holdfast.agent.window.texts import CONTINUE
 from holdfast.agent.window.times import written
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.core.operating_context import SECTIONS

@@ -13,7 +13,7 @@ from holdfast import facts
 from holdfast.agent import open_agent
 from holdfast.agent.contract import OutgoingRequest, ProviderAnswer, Task
 from holdfast.agent.effort import effort_members, lost_section, price_of_change
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import PreparedCall
 from holdfast.errors import HoldfastError

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from holdfast.agent.guides import PRIVILEGED
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Command
 from holdfast.facts.credentials import MASK
 from holdfast.records import Text, ToolResult

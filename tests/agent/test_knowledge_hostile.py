@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent.log import log_path, read_log
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.memory.embedders import embedder

@@ -12,7 +12,7 @@ from holdfast.agent import Host, Sessions
 from holdfast.agent.contract import Watch
 from holdfast.agent.log import read_log
 from holdfast.agent.session import Session
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import EngineCore

@@ -13,7 +13,7 @@ from holdfast.agent import Equipment, Host, Sessions
 from holdfast.agent.contract import Task
 from holdfast.agent.providers import HttpProvider
 from holdfast.agent.session import Session
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Upstream
 from holdfast.engine import EngineCore

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent.contract import Task
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Confirm
 from holdfast.tools.confirmation import Decision, Question
 from holdfast.tools.contract import Effect, Tool, ToolContext, ToolOutput

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent, Compaction, Confirm, Deferral, Lifecycle, Skills, Tools
 from holdfast.records import Message, Opaque, Request, Text, ToolDefinition, ToolResult
 from holdfast.tools.contract import Effect, Tool, ToolContext, ToolOutput

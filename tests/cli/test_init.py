@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from holdfast.cli import cli
 from holdfast.config import KEYS, SECTIONS, load, load_config
-from holdfast.config.origin import DEFAULT
-from holdfast.config.template import FIRST, as_toml
+from holdfast.config.document import DEFAULT
+from holdfast.config.file_writer import FIRST, as_toml
 
 KEY = re.compile(r"^#(?=\w+ = )", re.MULTILINE)
 

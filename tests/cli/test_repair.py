@@ -20,7 +20,7 @@ from holdfast.cli import bill, breaks, repair, run_client
 from holdfast.cli.doctor import command as doctor
 from holdfast.cli.explain import command as explain
 from holdfast.config import load_config
-from holdfast.config.writer import NoPlaceError, with_value
+from holdfast.config.file_writer import NoPlaceError, with_value
 from holdfast.errors import HoldfastError
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running

@@ -18,7 +18,7 @@ import openai
 import pytest
 
 from holdfast import Engine
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.server import Gateway
 from holdfast.errors import HoldfastError
 from tests.clients import anthropic_sdk as claude

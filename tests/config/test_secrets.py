@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.secrets import secret
+from holdfast.config.private_home import secret
 from holdfast.errors import HoldfastError
 
 

@@ -11,7 +11,7 @@ from holdfast import facts
 from holdfast.agent.memory_updates import volatile_now
 from holdfast.agent.requests import SystemText, Target, request
 from holdfast.agent.stable_text import PERSONA, PromptTexts, StableText, compose
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
 from holdfast.memory import MemoryFiles

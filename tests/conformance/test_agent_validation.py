@@ -15,7 +15,7 @@ from typing import Any, get_args
 import pytest
 
 from holdfast.agent import Host, Sessions
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache, Strategy
 from holdfast.engine import EngineCore

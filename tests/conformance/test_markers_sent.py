@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from openai import OpenAI
 
 from holdfast import Engine
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache, OpenRouter
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.core.strategies import STRATEGIES

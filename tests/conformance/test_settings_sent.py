@@ -14,7 +14,7 @@ from openai import OpenAI
 
 from holdfast import Engine
 from holdfast.agent.stable_text import PERSONA
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.cache import OpenAI as StoreCompletions
 from holdfast.config.sections.server import Gateway, Limits

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.planner import Verdict
 from holdfast.engine import EngineCore, Lane, PreparedCall

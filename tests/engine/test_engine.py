@@ -349,7 +349,7 @@ def test_volatile_pinned_and_summary_blocks_are_named_by_path() -> None:
 
 
 def test_settings_are_those_of_the_lane_s_agent() -> None:
-    from holdfast.config.schema import Settings
+    from holdfast.config.keys import Settings
 
     engine = EngineCore(lambda agent: Settings(cache=Cache(strategy="passthrough" if agent == "plain" else "rolling")))
     driver = Driver()

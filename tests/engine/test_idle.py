@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache, Keepalive
 from holdfast.core.keepalive import Pings
 from holdfast.core.planner import Verdict

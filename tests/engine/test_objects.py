@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.core.experience import Experience
 from holdfast.core.gemini_contents import Create

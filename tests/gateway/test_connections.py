@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.serving.admission import Admission, peer_of
-from holdfast.upstream import connection_reuse
-from holdfast.upstream.connection_reuse import Reuse
+from holdfast.upstream import aiohttp_adapter
+from holdfast.upstream.aiohttp_adapter import Reuse
 
 from .gate import (
     OK,
@@ -158,7 +158,7 @@ class TestPooled:
     def test_where_the_system_does_not_tell_it_is_not_repeated(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(connection_reuse, "_TCP_INFO", None)
+        monkeypatch.setattr(aiohttp_adapter, "_TCP_INFO", None)
         with (
             Closing(monkeypatch, socket.socket.close, late=True) as provider,
             gated(tmp_path, provider.address) as gate,

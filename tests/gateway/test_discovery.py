@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import Config
-from holdfast.config.secrets import secret
+from holdfast.config.private_home import secret
 from holdfast.gateway.assembly import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.discovery import address as address_of_gateway
 from holdfast.gateway.discovery import find, run_summary

@@ -27,7 +27,7 @@ from holdfast.gateway.server import running
 from holdfast.serving import listen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
-from holdfast.upstream.path_masks import MASK, shown_address, shown_path
+from holdfast.upstream.addresses import MASK, shown_address, shown_path
 from tests.cli.commands import holdfast
 from tests.cli.serve_program import ServeProgram
 from tests.simulator.served import LONG, Client, Response

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from holdfast.caches.prompts import Cache as ProviderCache
 from holdfast.caches.prompts import Prompt
 from holdfast.caches.providers import cache
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.costs import costs
 from holdfast.core.planner import Verdict

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.caches.prompts import Block, Prompt
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.strategies import STRATEGIES
 from holdfast.engine import EngineCore, Lane, PreparedCall

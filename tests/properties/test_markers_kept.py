@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.strategies import STRATEGIES
 from holdfast.engine import EngineCore, Lane

@@ -11,7 +11,7 @@ from typing import Any
 import anthropic
 
 from holdfast import Engine
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Gateway, Limits

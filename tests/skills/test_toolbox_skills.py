@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Confirm, Deferral, Mask, Offload, Skills, Tools
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import EngineCore, Lane

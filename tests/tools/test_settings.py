@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from holdfast.config import load
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.engine import EngineCore, Lane
 from holdfast.records import Message, Request, Text, ToolResult, ToolUse, canonical_json
 from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Deferral, Lifecycle, Mask, Tools
 from holdfast.engine import EngineCore, Lane
 from holdfast.errors import HoldfastError

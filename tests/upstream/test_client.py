@@ -12,7 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.upstream import Address, HttpClient, Response, UpstreamError, fetch, parse_address
-from holdfast.upstream.request_head import head_of
+from holdfast.upstream.aiohttp_adapter import head_of
 from tests.gateway.gate import OK, Provider
 
 
@@ -171,4 +171,4 @@ def test_nobody_else_has_a_client() -> None:
         for path in source.rglob("*.py")
         if any(each in path.read_text("utf-8") for each in own)
     }
-    assert users == {"upstream/aiohttp_adapter.py", "upstream/proxies.py"}
+    assert users == {"upstream/aiohttp_adapter.py", "upstream/client.py"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.upstream.proxies import proxy_for
+from holdfast.upstream.client import proxy_for
 
 HOST = "api.example.test"
 PROXIES = {"https": "http://proxy.test:3128", "http": "http://plain.test:3128"}

@@ -11,40 +11,30 @@ from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import inert
-    from .document import FILE
+    from .document import FILE, Origin, printable
+    from .file_writer import as_toml, write_value
     from .inert import notes
-    from .keys import KEYS, SECTIONS, SERVER_KEYS, Key
+    from .keys import KEYS, SECTIONS, SERVER_KEYS, Key, Settings
     from .loader import holdfast_home, load, load_config
-    from .origin import Origin, printable
-    from .overrides import configured_facts
     from .parse import NotAllowedError, check, expand, mask, quoted
-    from .private_home import close_to_others
-    from .resolution import ROOTS, Config, resolve
-    from .schema import Settings
-    from .secrets import secret
+    from .private_home import close_to_others, secret
+    from .resolution import ROOTS, Config, configured_facts, resolve
     from .servers import LONGEST_NAME, contradiction, is_name
     from .show import as_json, as_text
-    from .template import as_toml
-    from .writer import write_value
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "inert",
-            ".document": "FILE",
+            ".document": "FILE Origin printable",
+            ".file_writer": "as_toml write_value",
             ".inert": "notes",
-            ".keys": "KEYS Key SECTIONS SERVER_KEYS",
+            ".keys": "KEYS Key SECTIONS SERVER_KEYS Settings",
             ".loader": "holdfast_home load load_config",
-            ".origin": "Origin printable",
-            ".overrides": "configured_facts",
             ".parse": "NotAllowedError check expand mask quoted",
-            ".private_home": "close_to_others",
-            ".resolution": "Config ROOTS resolve",
-            ".schema": "Settings",
-            ".secrets": "secret",
+            ".private_home": "close_to_others secret",
+            ".resolution": "Config ROOTS configured_facts resolve",
             ".servers": "LONGEST_NAME contradiction is_name",
             ".show": "as_json as_text",
-            ".template": "as_toml",
-            ".writer": "write_value",
         },
     )

@@ -1,13 +1,40 @@
-"""A `holdfast.toml` as text: parsed, with the line each key stands on."""
+"""A `holdfast.toml` as text: parsed, with the line of each key; and where a value came from, for messages."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from msgspec import Struct
+
+
+class Origin(Struct, frozen=True):
+    """The place that set a value: `where` is a file, a variable or a flag's key."""
+
+    kind: Literal["default", "file", "agent", "environment", "flag"]
+    where: str = ""
+    line: int | None = None
+    agent: str | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "default":
+            return "default"
+        if self.kind in ("environment", "flag"):
+            return f"{self.kind} {self.where}"
+        place = self.where if self.line is None else f"{self.where}:{self.line}"
+        return place if self.kind == "file" else f"{place} [agents.{self.agent}]"
+
+
+DEFAULT = Origin("default")
+
+
+def printable(text: str | Path) -> str:
+    """The text on one line, whatever bytes a file name, a variable or a key brought with it."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text))
+
 
 FILE = "holdfast.toml"
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
@@ -16,7 +43,8 @@ _HEADER = re.compile(rf"\s*\[\s*({_NAME})\s*\]")
 _KEY = re.compile(rf"\s*({_NAME})\s*=")
 _AT = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
 
-Path = tuple[str, ...]
+KeyPath = tuple[str, ...]
+"""The names of tables down to a key."""
 
 
 class MalformedError(Exception):
@@ -32,10 +60,10 @@ class Document(Struct, frozen=True):
 
     where: str
     table: Mapping[str, Any]
-    lines: Mapping[Path, int]
+    lines: Mapping[KeyPath, int]
     workspace: bool
 
-    def line(self, path: Path) -> int | None:
+    def line(self, path: KeyPath) -> int | None:
         """The line of a key, or of the nearest table around it."""
         while path and path not in self.lines:
             path = path[:-1]
@@ -56,10 +84,10 @@ def parse(where: str, text: str, *, workspace: bool = False) -> Document:
     return Document(where, table, _lines(text), workspace)
 
 
-def _lines(text: str) -> dict[Path, int]:
+def _lines(text: str) -> dict[KeyPath, int]:
     """Where keys stand, for messages only: TOML that parsed is read line by line, long strings skipped."""
-    lines: dict[Path, int] = {}
-    table: Path = ()
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
     closing = ""
     for number, line in enumerate(text.split("\n"), start=1):
         if closing:
@@ -74,7 +102,7 @@ def _lines(text: str) -> dict[Path, int]:
     return lines
 
 
-def _note(lines: dict[Path, int], path: Path, number: int) -> None:
+def _note(lines: dict[KeyPath, int], path: KeyPath, number: int) -> None:
     """A key stands where it is first named, and so do the tables that its name implies."""
     for length in range(1, len(path) + 1):
         lines.setdefault(path[:length], number)
@@ -85,7 +113,7 @@ def _opened(value: str) -> str:
     return next((quotes for quotes in ('"""', "'''") if value.count(quotes) % 2), "")
 
 
-def _parts(name: str) -> Path:
+def _parts(name: str) -> KeyPath:
     path: list[str] = []
     table: Any = tomllib.loads(f"{name} = 0")
     while isinstance(table, dict):

@@ -14,10 +14,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 
-from holdfast.config.keys import KEYS
-from holdfast.config.origin import DEFAULT
+from holdfast.config.document import DEFAULT
+from holdfast.config.keys import KEYS, Settings
 from holdfast.config.resolution import Config
-from holdfast.config.schema import Settings
 from holdfast.notices import warn_once
 
 Door = Literal["agent", "gateway", "sdk"]

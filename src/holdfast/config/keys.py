@@ -1,6 +1,7 @@
-"""The schema as a flat table: one `Key` per setting, found by dotted name or by environment variable.
+"""The whole configuration: `Settings` as one typed value, and one `Key` per setting as a flat table.
 
-Derived from the declarations once, at import; knows no values but the defaults.
+A key is found by its dotted name or by its environment variable. The table is derived from the declarations once,
+at import; it knows no values but the defaults.
 """
 
 from __future__ import annotations
@@ -12,8 +13,26 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from msgspec import Meta, Struct
 
-from holdfast.config.schema import Settings
-from holdfast.config.sections.mcp import ServerTable
+from .sections.agent import Agent, Memory, Skills, Tools
+from .sections.cache import Cache
+from .sections.mcp import Mcp, ServerTable
+from .sections.server import Facts, Gateway, Store, Upstream
+
+
+class Settings(Struct, frozen=True):
+    """The whole configuration, every value in place."""
+
+    upstream: Upstream = Upstream()
+    cache: Cache = Cache()
+    gateway: Gateway = Gateway()
+    store: Store = Store()
+    agent: Agent = Agent()
+    skills: Skills = Skills()
+    tools: Tools = Tools()
+    mcp: Mcp = Mcp()
+    memory: Memory = Memory()
+    facts: Facts = Facts()
+
 
 Kind = Literal["boolean", "whole", "number", "text", "choice", "list", "table"]
 

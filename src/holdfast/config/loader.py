@@ -7,8 +7,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.config.document import FILE, Document, MalformedError, parse
-from holdfast.config.origin import printable
+from holdfast.config.document import FILE, Document, MalformedError, parse, printable
 from holdfast.config.resolution import Config, resolve
 from holdfast.errors import HoldfastError
 

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from holdfast.config.document import printable
 from holdfast.config.keys import Key
-from holdfast.config.origin import printable
 from holdfast.config.sections.mcp import DeclaredServer
 
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")

@@ -1,18 +1,21 @@
 """HOLDFAST_HOME is for its user alone: it holds keys, conversations and reports of breaks.
 
-One that others may look into, made by hand or by an older version, is closed when a door opens on it. What is not ours
-to close is told instead, once in a process.
-"""
+A home that others can look into, made by hand or by an older version, is closed when a door opens on it; what is not
+ours to close is reported instead, once in a process. Its secrets are files that only this user can read, made on first
+use: they have no place in `holdfast.toml`, in the environment or in a log, and a message names their file, never what
+it holds."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
+import secrets
 import stat
 import tempfile
 from pathlib import Path
 
+from holdfast.errors import HoldfastError
 from holdfast.notices import warn_once
 
 log = logging.getLogger(__name__)
@@ -109,3 +112,51 @@ def _close_inside(path: Path, private: int) -> None:
     ours = not hasattr(os, "getuid") or found.st_uid == os.getuid()
     if ours and not stat.S_ISLNK(found.st_mode) and found.st_mode & _OTHERS:
         _close(path, private)
+
+
+_BYTES = 32
+_LEAST = 16  # characters; shorter ones were not made here and are easily guessed
+
+
+def secret(home: Path, name: str) -> str:
+    """The secret of this name; two processes that start at once agree on it."""
+    path = home / name
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        pass
+    except (OSError, UnicodeDecodeError) as problem:
+        raise _unreadable(path, problem) from problem
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(path)
+        return _read(path)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise _unreadable(path, problem) from problem
+
+
+def _read(path: Path) -> str:
+    found = path.read_text("utf-8").strip()
+    if len(found) < _LEAST or not found.isascii() or not found.isprintable() or " " in found:
+        raise HoldfastError(f"{path} holds no secret; remove the file, and a new one is made")
+    if path.stat().st_mode & 0o077:
+        path.chmod(PRIVATE_FILE)
+    return found
+
+
+def _make(path: Path) -> None:
+    """Write it beside and link it into place: nobody sees half of it, and who is second keeps the first one's."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+    try:
+        with os.fdopen(file, "w") as opened:
+            opened.write(secrets.token_urlsafe(_BYTES) + "\n")
+        with contextlib.suppress(FileExistsError):
+            os.link(beside, path)
+    finally:
+        beside.unlink()
+
+
+def _unreadable(path: Path, problem: Exception) -> HoldfastError:
+    reason = (problem.strerror if isinstance(problem, OSError) else None) or "it is not text"
+    return HoldfastError(f"{path} cannot be used ({reason}); mend or remove it, or set HOLDFAST_HOME to another place")

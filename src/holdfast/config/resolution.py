@@ -14,9 +14,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config import servers
-from holdfast.config.document import FILE, Document
-from holdfast.config.keys import (
+from holdfast.errors import HoldfastError
+from holdfast.facts import Facts
+
+from . import servers
+from .document import DEFAULT, FILE, Document, Origin, printable
+from .keys import (
     KEYS,
     RESERVED,
     RESERVED_PREFIX,
@@ -24,13 +27,10 @@ from holdfast.config.keys import (
     SERVERS,
     VARIABLES,
     Key,
+    Settings,
     nearest,
     nearest_variable,
 )
-from holdfast.config.origin import DEFAULT, Origin, printable
-from holdfast.config.schema import Settings
-from holdfast.errors import HoldfastError
-
 from .parse import NotAllowedError, check, expand, literal, mask, parse, quoted
 
 
@@ -310,3 +310,14 @@ def _check_order(values: Layer, problems: Problems) -> None:
             origin = high.origin if low.origin == DEFAULT else low.origin
             allowed = f"it must be at most {greater} = {high.value}"
             problems.add(origin, f"{lesser} = {low.value} is not allowed; {allowed}")
+
+
+def configured_facts(config: Config) -> Facts | None:
+    """The facts with their overrides; None where the shipped ones are meant."""
+    sets = [_facts_file(config.path(name), name) for name in config.settings.facts.overrides]
+    return Facts.load(sets) if sets else None
+
+
+def _facts_file(path: Path, name: str) -> Path | str:
+    """A file of the workspace, or the name of a shipped set."""
+    return path if path.exists() else name

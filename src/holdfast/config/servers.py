@@ -10,8 +10,8 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from holdfast.config.document import Origin, printable
 from holdfast.config.keys import SERVER_KEYS, SERVERS
-from holdfast.config.origin import Origin, printable
 from holdfast.config.sections.mcp import DeclaredServer
 
 from .parse import NotAllowedError, check

@@ -10,9 +10,8 @@ from itertools import groupby
 from typing import Any
 
 from holdfast.config import inert
-from holdfast.config.document import FILE
+from holdfast.config.document import DEFAULT, FILE, printable
 from holdfast.config.keys import KEYS, RESERVED, RESERVED_PREFIX, SECTIONS, SERVER_KEYS, SERVERS, Key
-from holdfast.config.origin import DEFAULT, printable
 from holdfast.config.resolution import Config
 
 from .parse import mask, shown

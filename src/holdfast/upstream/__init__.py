@@ -9,21 +9,17 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .addresses import Address, parse_address
+    from .addresses import Address, parse_address, shown_address, shown_path
     from .aiohttp_adapter import Response, UpstreamError
     from .certificates import VARIABLES, trust
-    from .client import HttpClient, fetch
-    from .path_masks import shown_address, shown_path
-    from .proxies import proxy_for
+    from .client import HttpClient, fetch, proxy_for
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".addresses": "Address parse_address",
+            ".addresses": "Address parse_address shown_address shown_path",
             ".aiohttp_adapter": "Response UpstreamError",
             ".certificates": "VARIABLES trust",
-            ".client": "HttpClient fetch",
-            ".path_masks": "shown_address shown_path",
-            ".proxies": "proxy_for",
+            ".client": "HttpClient fetch proxy_for",
         },
     )

@@ -16,10 +16,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import ssl
+import struct
+import sys
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, Self
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -29,8 +32,6 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from .addresses import Address
-from .connection_reuse import Reuse
-from .request_head import head_of
 
 KEEP_ALIVE_S = 15.0
 """How long an idle connection is kept: shorter than providers do, since a request must not run into one that closes."""
@@ -268,3 +269,84 @@ def _reason(error: OSError) -> str:
     """What the system says. aiohttp's words repeat the address."""
     number = error.errno
     return (os.strerror(number) if number is not None and number > 0 else error.strerror) or "no connection"
+
+
+_PEEK: int | None = socket.MSG_PEEK | socket.MSG_DONTWAIT if hasattr(socket, "MSG_DONTWAIT") else None
+_TCP_INFO: int | None = socket.TCP_INFO if sys.platform == "linux" else None
+_BYTES_ACKED = 120  # of `struct tcp_info`, since Linux 4.1
+_SIZE = _BYTES_ACKED + 8
+
+
+class Reuse:
+    """The socket of a connection that is used again, from before a request is written until its answer begins.
+
+    Where the connection ends without an answer, this says whether the request can have reached the provider, which may
+    close an idle connection at any time, also while a request is on its way to it. Two cases are certain:
+
+    - The connection had ended, or something unasked had come, before the request was written.
+    - The connection ended before the provider's system had acknowledged a single byte of the request. What arrives is
+      acknowledged with whatever is sent next, an end (FIN) included, and after 40 milliseconds by itself; so a provider
+      that has read a request and worked on it has acknowledged it.
+
+    Everything else may have been processed: a provider that acknowledges a request and ends without an answer, a
+    connection that is new, and all that happens where the system does not tell what was acknowledged (other than
+    Linux).
+    """
+
+    def __init__(self, watched: socket.socket) -> None:
+        self._socket = watched
+        self._acknowledged = self._bytes_acked()
+
+    @classmethod
+    def watching(cls, used: socket.socket) -> Self | None:
+        """Watch a connection by its socket; None where that is not possible."""
+        try:  # a second descriptor: the transport closes its own as soon as the connection ends
+            return None if _PEEK is None else cls(used.dup())
+        except OSError:
+            return None
+
+    def is_over(self) -> bool:
+        """Whether the connection cannot be used: it has ended, or holds something that nobody asked for."""
+        assert _PEEK is not None
+        try:
+            self._socket.recv(1, _PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def is_unread(self, error: Exception) -> bool:
+        """Whether the provider has read nothing of the request, which ended with this error."""
+        if isinstance(error, TimeoutError):  # the connection has not ended
+            return False
+        return self._acknowledged is not None and self._bytes_acked() == self._acknowledged
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _bytes_acked(self) -> int | None:
+        if _TCP_INFO is None:
+            return None
+        try:
+            info = self._socket.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _SIZE)
+        except OSError:
+            return None
+        return None if len(info) < _SIZE else int(struct.unpack_from("Q", info, _BYTES_ACKED)[0])
+
+
+_BODILESS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
+_END = b"\r\n"
+_IN_A_LINE = bytes({0x09, *range(0x20, 0x100)} - {0x7F})
+
+
+def head_of(method: str, target: bytes, headers: Sequence[tuple[bytes, bytes]], length: int) -> bytes:
+    """`headers` and the length of the body, as lines. ValueError where one of them would be more than a line."""
+    lines = [b"%b %b HTTP/1.1" % (method.encode("ascii"), target)]
+    lines += [b"%b: %b" % each for each in headers]
+    if length or method not in _BODILESS:
+        lines.append(b"Content-Length: %d" % length)
+    head = _END.join(lines)
+    if head.translate(None, _IN_A_LINE) != _END * (len(lines) - 1):
+        raise ValueError("a control character in a head")
+    return head + b"\r\n\r\n"

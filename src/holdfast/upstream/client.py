@@ -8,7 +8,10 @@ not read, because it closed a pooled connection at that moment, is sent once mor
 from __future__ import annotations
 
 import asyncio
+import urllib.request
 from collections.abc import Mapping, Sequence
+
+from holdfast.serving import is_loopback
 
 from .addresses import Address
 from .aiohttp_adapter import (
@@ -21,7 +24,6 @@ from .aiohttp_adapter import (
     failure_of,
 )
 from .certificates import trust, untrusted
-from .proxies import proxy_for
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -111,3 +113,10 @@ def fetch(
         return response.status, answer
 
     return asyncio.run(exchange())
+
+
+def proxy_for(scheme: str, host: str, proxies: Mapping[str, str] | None = None) -> str | None:
+    """`HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`; this machine is never asked through one."""
+    if is_loopback(host) or urllib.request.proxy_bypass(host):
+        return None
+    return (urllib.request.getproxies() if proxies is None else proxies).get(scheme)

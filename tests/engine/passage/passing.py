@@ -11,7 +11,7 @@ from typing import Any
 import brotli
 import zstandard
 
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import EngineCore

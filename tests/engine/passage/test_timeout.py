@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.schema import Settings
+from holdfast.config.keys import Settings
 from holdfast.engine import EngineCore
 from holdfast.engine import engine as core
 from holdfast.engine.identity import Identities

@@ -1,4 +1,4 @@
-"""The sections of the configuration as declarations only; `holdfast.config.schema` puts them together."""
+"""The sections of the configuration as declarations only; `holdfast.config.keys` puts them together."""
 
 from typing import TYPE_CHECKING
 
