@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from textwrap import wrap
 
 from holdfast.config.keys import KEYS
-from tests.doors.driving import DOORS
+from tests.doors.doors import DOORS
 from tests.doors.sessions import PROVIDERS
 from tests.doors.table import ROWS, Cell, Row
 

@@ -13,7 +13,7 @@ import pytest
 from holdfast.simulator import Simulator
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.server import running
-from tests.smoking import Forgetful, run, spent
+from tests.smoke_scripts import Forgetful, run, spent
 
 smoke = partial(run, "smoke_cache.py")
 

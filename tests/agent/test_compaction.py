@@ -43,7 +43,7 @@ from tests.agent.summaries import (
 )
 from tests.agent.transcripts import results, text_of
 from tests.agent.watches import RecordingWatch
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 
 
 @pytest.mark.parametrize("dialect", MODELS)

@@ -22,7 +22,7 @@ from tests.agent.bench import Bench, calls, confused, extends, settings, sound
 from tests.agent.sample_tools import ECHO, FAIL
 from tests.agent.transcripts import results, text_of, texts
 from tests.agent.watches import RecordingWatch
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 
 
 async def test_a2_a3_a56_a59_a83_what_a_session_begins_with(tmp_path: Path) -> None:

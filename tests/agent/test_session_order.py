@@ -25,7 +25,7 @@ from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.messages import Reply
 from tests.agent.bench import MODEL, Bench, calls, settings
 from tests.agent.summaries import small, summarizer, talk
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 
 LIFE = ("session.started", "skill.loaded", "turn.started", "turn.completed", "session.ended")
 

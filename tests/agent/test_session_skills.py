@@ -11,7 +11,7 @@ import pytest
 from holdfast.config.sections.agent import Skills
 from holdfast.records import Text, ToolResult
 from tests.agent.bench import Bench, calls, settings
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 
 LONG = " ".join(f"word{number:04}" for number in range(116)) + " and more, in the end too"
 """As long as the description of a skill that is much used."""

@@ -19,7 +19,7 @@ from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
 from tests.cli.commands import piped, use
 from tests.engine.driving import HEADERS, HOST, Driver
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 
 Edit = Callable[[Path], object]
 

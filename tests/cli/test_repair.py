@@ -26,7 +26,7 @@ from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running
 from tests.cli.commands import piped, use
 from tests.cli.serve_program import ServeProgram
-from tests.clients.comparing import gateway, in_front_of
+from tests.clients.comparison import gateway, in_front_of
 from tests.clients.programs import PATIENCE
 from tests.gateway.gate import eventually
 from tests.gateway.repair_sessions import (

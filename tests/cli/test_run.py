@@ -30,8 +30,8 @@ from holdfast.store import open_store
 from tests.clients.agents import Agent
 from tests.clients.agents.claude_code import ClaudeCode
 from tests.clients.agents.codex import Codex
-from tests.clients.comparing import gateway, in_front_of
-from tests.clients.comparing import provider as scripted
+from tests.clients.comparison import gateway, in_front_of
+from tests.clients.comparison import provider as scripted
 from tests.clients.programs import PATIENCE, Place
 
 pytestmark = pytest.mark.slow

@@ -17,8 +17,8 @@ from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running
 from holdfast.store import open_store
 from tests.clients.agents.claude_code import ClaudeCode
-from tests.clients.comparing import in_front_of
-from tests.clients.comparing import provider as scripted
+from tests.clients.comparison import in_front_of
+from tests.clients.comparison import provider as scripted
 from tests.clients.programs import Place
 
 pytestmark = pytest.mark.slow

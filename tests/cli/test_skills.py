@@ -16,7 +16,7 @@ from holdfast.cli.skills import JOBS, access, command
 from holdfast.facts.tokens import heuristic_tokens
 from holdfast.skills.index import render_index
 from tests.cli.commands import clean, holdfast, invoke, piped, shown
-from tests.skills.writing import skill_text, write_file, write_skill
+from tests.skills.skill_files import skill_text, write_file, write_skill
 
 HOSTILE = "Fine\x1b[31m and\x07 \u202enot\u202c"
 

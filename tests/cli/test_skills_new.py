@@ -14,7 +14,7 @@ from holdfast import cli
 from holdfast.cli.skills import access, command
 from holdfast.skills.skill_file import validate_dir
 from tests.cli.commands import clean, piped, shown
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 
 STILL = "`description` is still that of the template; say what it does and when to use it"
 

@@ -13,7 +13,7 @@ from holdfast import cli
 from holdfast.cli.skills import access, command
 from holdfast.cli.skills.show import MOST_FILES
 from tests.cli.commands import invoke, piped, shown
-from tests.skills.writing import write_file, write_skill
+from tests.skills.skill_files import write_file, write_skill
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from holdfast import cli
 from holdfast.cli.skills import access, command
 from holdfast.skills.skill_file import validate_dir
 from tests.cli.commands import piped, shown
-from tests.skills.writing import skill_text, write_file, write_skill
+from tests.skills.skill_files import skill_text, write_file, write_skill
 
 WRONG = """---
 name: Code--Review

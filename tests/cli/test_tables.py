@@ -18,7 +18,7 @@ from holdfast.cli import tables
 from holdfast.cli.store_options import print_json
 from holdfast.cli.tables import Column, cost, cut, dollars, printable, short_ids, table, wrapped
 from tests.cli.commands import clean
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 
 
 class Said(msgspec.Struct):

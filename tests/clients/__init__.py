@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.clients.comparing", "tests.clients.programs", "tests.clients.sessions")
+pytest.register_assert_rewrite("tests.clients.comparison", "tests.clients.programs", "tests.clients.sessions")

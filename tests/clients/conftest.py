@@ -17,8 +17,8 @@ from holdfast.gateway.server import running as gateway
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
-from tests.clients.comparing import in_front_of
-from tests.clients.inside import Inside, opened
+from tests.clients.comparison import in_front_of
+from tests.clients.engine_inside import Inside, opened
 from tests.clients.sessions import Control
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.clients.agents import AGENTS, Agent
 from tests.clients.agents.agent import FILES
-from tests.clients.comparing import Outcome, direct, through
+from tests.clients.comparison import Outcome, direct, through
 
 pytestmark = pytest.mark.slow
 

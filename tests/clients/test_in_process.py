@@ -14,8 +14,8 @@ from google import genai
 from tests.clients import anthropic_sdk as claude
 from tests.clients import gemini_sdk as gemini
 from tests.clients import openai_sdk as gpt
-from tests.clients.asking import with_http
-from tests.clients.inside import Inside, used
+from tests.clients.engine_inside import Inside, used
+from tests.clients.sdk_requests import with_http
 from tests.clients.sessions import Control, Conversation, Session, adrive, completed, drive
 
 pytestmark = pytest.mark.slow

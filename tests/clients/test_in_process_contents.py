@@ -21,8 +21,8 @@ from holdfast.sdk.http_clients import BESIDE
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.server import running
 from tests.clients import gemini_sdk as gemini
-from tests.clients.asking import with_http
-from tests.clients.inside import Inside, opened, used
+from tests.clients.engine_inside import Inside, opened, used
+from tests.clients.sdk_requests import with_http
 from tests.clients.sessions import MANUAL, Control
 
 

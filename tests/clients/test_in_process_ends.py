@@ -20,8 +20,8 @@ from holdfast.config.sections.server import Gateway
 from tests.clients import anthropic_sdk as claude
 from tests.clients import gemini_sdk as gemini
 from tests.clients import openai_sdk as gpt
-from tests.clients.asking import asked, with_http
-from tests.clients.inside import LIMITS, Inside, opened, used
+from tests.clients.engine_inside import LIMITS, Inside, opened, used
+from tests.clients.sdk_requests import anthropic_request, with_http
 from tests.clients.sessions import MANUAL, Control, Session, adrive, completed, drive
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def nobody() -> Iterator[str]:
 class TestBrokenOff:
     def test_a_stream_that_is_left_midway(self, client: anthropic.Anthropic, control: Control, inside: Inside) -> None:
         control.fault("stall", at="mid", seconds=60)
-        with client.messages.stream(**asked()) as stream:
+        with client.messages.stream(**anthropic_request()) as stream:
             next(iter(stream))
         assert inside.ends() == [("abandoned", None)]
         deadline = time.monotonic() + 30
@@ -62,7 +62,7 @@ class TestBrokenOff:
         self, client: anthropic.Anthropic, control: Control, inside: Inside
     ) -> None:
         control.fault("stall", at="mid", seconds=60)
-        with client.messages.create(**asked(), stream=True) as events:
+        with client.messages.create(**anthropic_request(), stream=True) as events:
             for _ in events:
                 break
         assert inside.ends() == [("abandoned", None)]
@@ -77,7 +77,7 @@ class TestBrokenOff:
                 client = anthropic.AsyncAnthropic(base_url=address, api_key="k", max_retries=0, http_client=http)
 
                 async def ask() -> None:
-                    async with client.messages.stream(**asked()) as stream:
+                    async with client.messages.stream(**anthropic_request()) as stream:
                         seen.set()
                         async for _ in stream:
                             pass
@@ -106,7 +106,7 @@ class TestBrokenOff:
         async def run() -> None:
             async with inside.engine.async_http_client(transport=Silent()) as http:
                 client = anthropic.AsyncAnthropic(base_url="http://provider", api_key="k", http_client=http)
-                task = asyncio.create_task(client.messages.create(**asked()))
+                task = asyncio.create_task(client.messages.create(**anthropic_request()))
                 await asked_for.wait()
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -120,7 +120,7 @@ class TestBrokenOff:
     def test_a_stream_that_is_cut(self, client: anthropic.Anthropic, control: Control, inside: Inside, at: str) -> None:
         control.fault("cut", at=at)
         with pytest.raises(httpx2.ReadError):
-            claude.streamed(client, asked())
+            claude.streamed(client, anthropic_request())
         assert inside.ends() == [("failed", "ReadError")]
 
     @pytest.mark.parametrize("at", ["early", "mid"])
@@ -138,13 +138,13 @@ class TestBrokenOff:
     def test_an_answer_that_is_cut(self, client: anthropic.Anthropic, control: Control, inside: Inside) -> None:
         control.fault("cut")
         with pytest.raises(anthropic.APIConnectionError):
-            client.messages.create(**asked())
+            client.messages.create(**anthropic_request())
         assert [status for status, _ in inside.ends()] == ["failed"]
 
     def test_an_error_in_the_stream(self, client: anthropic.Anthropic, control: Control, inside: Inside) -> None:
         control.fault("sse_error", status=529)
         with pytest.raises(anthropic.APIStatusError) as caught:
-            claude.streamed(client, asked())
+            claude.streamed(client, anthropic_request())
         assert caught.value.type == "overloaded_error"
         assert inside.ends() == [("failed", "an error in the stream")]
 
@@ -154,7 +154,7 @@ class TestUnreachable:
         with inside.engine.http_client() as http:
             first = anthropic.Anthropic(base_url=nobody, api_key="k", max_retries=0, http_client=http)
             with pytest.raises(anthropic.APIConnectionError):
-                first.messages.create(**asked())
+                first.messages.create(**anthropic_request())
             second = openai.OpenAI(base_url=nobody, api_key="k", max_retries=0, http_client=http)
             with pytest.raises(openai.APIConnectionError):
                 second.responses.create(model=gpt.MODEL, input="count")
@@ -168,7 +168,7 @@ class TestUnreachable:
             async with inside.engine.async_http_client() as http:
                 client = anthropic.AsyncAnthropic(base_url=nobody, api_key="k", max_retries=0, http_client=http)
                 with pytest.raises(anthropic.APIConnectionError):
-                    await client.messages.create(**asked())
+                    await client.messages.create(**anthropic_request())
 
         asyncio.run(run())
         assert inside.ends() == [("failed", "ConnectError")]
@@ -178,7 +178,7 @@ class TestUnreachable:
     ) -> None:
         control.fault("stall", at="early", seconds=60)
         with pytest.raises(anthropic.APITimeoutError):
-            client.messages.create(**asked(), timeout=0.2)
+            client.messages.create(**anthropic_request(), timeout=0.2)
         assert inside.ends() == [("failed", "ReadTimeout")]
 
 
@@ -187,7 +187,7 @@ class TestRetries:
         self, client: anthropic.Anthropic, control: Control, inside: Inside, slept: list[float]
     ) -> None:
         control.fault("status", times=2, status=429, retry_after=7)
-        message = client.with_options(max_retries=2).messages.create(**asked())
+        message = client.with_options(max_retries=2).messages.create(**anthropic_request())
         assert claude.texts(message) == ["one two three four five six"]
         assert slept == [7.0, 7.0]
         assert inside.ends() == [("failed", "HTTP 429"), ("failed", "HTTP 429"), ("settled", None)]
@@ -196,7 +196,7 @@ class TestRetries:
     def test_a_refusal_is_the_sdks_error(self, client: anthropic.Anthropic, control: Control, inside: Inside) -> None:
         control.fault("status", status=400, message="No such luck.")
         with pytest.raises(anthropic.BadRequestError, match="No such luck") as caught:
-            client.messages.create(**asked())
+            client.messages.create(**anthropic_request())
         assert caught.value.request_id
         assert inside.ends() == [("failed", "HTTP 400")]
 
@@ -208,9 +208,9 @@ class TestRetries:
         with opened(tmp_path, gateway=gateway) as inside, inside.engine.http_client() as http:
             client = anthropic.Anthropic(base_url=address, api_key="k", max_retries=2, http_client=http)
             with pytest.raises(anthropic.APIStatusError, match="Nothing was sent") as caught:
-                client.messages.create(**asked())
+                client.messages.create(**anthropic_request())
             assert caught.value.status_code == 428
-            message = client.messages.create(**asked(), extra_headers={"x-holdfast-preflight": "send"})
+            message = client.messages.create(**anthropic_request(), extra_headers={"x-holdfast-preflight": "send"})
             assert claude.texts(message) == ["one two three four five six"]
             assert inside.ends() == [("failed", "held by pre-flight"), ("settled", None)]
 
@@ -222,7 +222,7 @@ class TestRetries:
             async with inside.engine.async_http_client() as http:
                 client = anthropic.AsyncAnthropic(base_url=address, api_key="k", max_retries=2, http_client=http)
                 with pytest.raises(anthropic.APIStatusError, match="Nothing was sent"):
-                    await client.messages.create(**asked())
+                    await client.messages.create(**anthropic_request())
 
         with opened(tmp_path, gateway=gateway) as inside:
             asyncio.run(run(inside))
@@ -232,7 +232,9 @@ class TestRetries:
 class TestOtherRequests:
     def test_they_go_as_they_are(self, client: anthropic.Anthropic, control: Control, inside: Inside) -> None:
         assert [model.id for model in client.models.list(limit=5)]
-        counted = client.messages.count_tokens(model=claude.MODEL, messages=asked()["messages"], system=MANUAL)
+        counted = client.messages.count_tokens(
+            model=claude.MODEL, messages=anthropic_request()["messages"], system=MANUAL
+        )
         assert counted.input_tokens > 5000
         with pytest.raises(anthropic.NotFoundError):
             client.models.retrieve("claude-nobody")
@@ -249,7 +251,7 @@ class TestOtherRequests:
         assert inside.rows() == []
 
     def test_a_client_is_told_of_its_call(self, client: anthropic.Anthropic, inside: Inside) -> None:
-        response = client.messages.with_raw_response.create(**asked())
+        response = client.messages.with_raw_response.create(**anthropic_request())
         assert response.headers["x-holdfast-call"] == inside.rows()[0].id
         assert response.headers["x-holdfast-plan"].startswith("economic")
         assert claude.texts(response.parse()) == ["one two three four five six"]
@@ -273,7 +275,7 @@ class TestSharing:
         with inside.engine.http_client() as http:
             for key in ("one", "two", "one"):
                 client = anthropic.Anthropic(base_url=address, api_key=key, http_client=http)
-                client.messages.create(**asked())
+                client.messages.create(**anthropic_request())
         tenants = [row.tenant for row in inside.rows()]
         assert tenants[0] == tenants[2] != tenants[1]
 

@@ -22,8 +22,8 @@ from holdfast.config.keys import Settings
 from holdfast.config.sections.server import Gateway
 from holdfast.errors import HoldfastError
 from tests.clients import anthropic_sdk as claude
-from tests.clients.asking import ANSWER, asked
-from tests.clients.inside import LIMITS, Inside
+from tests.clients.engine_inside import LIMITS, Inside
+from tests.clients.sdk_requests import ANSWER, anthropic_request
 from tests.clients.sessions import MANUAL, Control, completed, drive
 
 each_library = pytest.mark.parametrize("library", ["httpx2", "httpx"])
@@ -44,14 +44,14 @@ class TestRequests:
             return http.post(f"{address}/v1/messages", headers=headers | more.pop("headers", {}), **more)
 
     def test_a_body_that_comes_in_pieces(self, inside: Inside, library: str, address: str) -> None:
-        raw = json.dumps(asked()).encode()
+        raw = json.dumps(anthropic_request()).encode()
         for headers in ({}, {"x-holdfast": "off"}):
             pieces = (raw[start : start + 1000] for start in range(0, len(raw), 1000))
             assert self.post(inside, library, address, content=pieces, headers=headers).status_code == 200
         assert [(row.kind, row.status) for row in inside.rows()] == [("request", "settled"), ("bypassed", "settled")]
 
     def test_a_compressed_body_that_is_planned(self, inside: Inside, library: str, address: str) -> None:
-        raw = gzip.compress(json.dumps(asked()).encode())
+        raw = gzip.compress(json.dumps(anthropic_request()).encode())
         response = self.post(inside, library, address, content=raw, headers={"content-encoding": "gzip"})
         assert response.status_code == 200
         assert response.json()["usage"]["cache_creation_input_tokens"] > 5000
@@ -66,7 +66,7 @@ def test_headers_as_they_reach_the_provider(inside: Inside, library: str) -> Non
         sent.append(request)
         return module.Response(200, json=ANSWER, headers={"request-id": "req_1", "retry-after": "3"})
 
-    raw = gzip.compress(json.dumps(asked()).encode(), mtime=0)
+    raw = gzip.compress(json.dumps(anthropic_request()).encode(), mtime=0)
     headers = {"X-Api-Key": "k", "X-Holdfast-Session": "s", "x-holdfast-key": "q", "Content-Encoding": "gzip"}
     with inside.engine.http_client(library=library, transport=module.MockTransport(provider)) as http:
         planned = http.post("http://provider/v1/messages?beta=true", content=raw, headers=headers)
@@ -105,7 +105,7 @@ def test_an_answer_that_leads_elsewhere_is_followed(inside: Inside) -> None:
 
     with inside.engine.http_client(transport=httpx2.MockTransport(provider)) as http:
         client = anthropic.Anthropic(base_url="http://old", api_key="k", http_client=http)
-        assert claude.texts(client.messages.create(**asked())) == ["Yes."]
+        assert claude.texts(client.messages.create(**anthropic_request())) == ["Yes."]
     assert inside.ends() == [("failed", "HTTP 307"), ("settled", None)]
 
 
@@ -155,7 +155,7 @@ class TestSending:
         if by == "environment":
             monkeypatch.setenv("HTTP_PROXY", where)
         with inside.engine.http_client(library=library, **options) as http:
-            response = http.post("http://api.example.test/v1/messages", json=asked())
+            response = http.post("http://api.example.test/v1/messages", json=anthropic_request())
         assert response.json()["content"][0]["text"] == "Yes."
         assert seen == ["http://api.example.test/v1/messages"]
         assert inside.ends() == [("settled", None)]
@@ -164,7 +164,7 @@ class TestSending:
         async def run() -> None:
             async with inside.engine.async_http_client(proxy=proxy[0]) as http:
                 client = anthropic.AsyncAnthropic(base_url="http://api.example.test", api_key="k", http_client=http)
-                await client.messages.create(**asked())
+                await client.messages.create(**anthropic_request())
 
         asyncio.run(run())
         assert proxy[1] == ["http://api.example.test/v1/messages"]
@@ -192,7 +192,7 @@ class TestSending:
                 base_url=address.replace("http:", "https:"), api_key="k", max_retries=0, http_client=http
             )
             with pytest.raises(anthropic.APIConnectionError):
-                client.messages.create(**asked())
+                client.messages.create(**anthropic_request())
         assert Noting.used == 1
 
     def test_other_options_are_those_of_the_client_that_the_sdk_gets(self, inside: Inside, address: str) -> None:

@@ -20,7 +20,7 @@ from tests.agent.bench import Bench, calls, extends, settings, sound
 from tests.agent.sample_tools import ECHO
 from tests.agent.summaries import summarizer
 from tests.agent.transcripts import texts
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 
 HAIKU = "anthropic:claude-haiku-4-5"
 PADDED = Cache(padding="always")

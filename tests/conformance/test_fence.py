@@ -21,6 +21,7 @@ from holdfast.core.edits import EditRef, propose
 from holdfast.core.fence import believed, fence
 from holdfast.core.ledger import Ledger
 from holdfast.engine.edits import Replacements, consider, record, recorded, replay
+from holdfast.engine.fallible_store import FallibleStore
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
@@ -70,7 +71,7 @@ class Masked:
         return self.reader.read(body, OPUS).prompt
 
     def load(self, name: bytes) -> bytes | None:
-        return Replacements(self.store).of("t")(name)
+        return Replacements(FallibleStore(self.store)).of("t")(name)
 
     def masks(self, body: Body) -> dict[bytes, bytes]:
         prompt = self.read(body)

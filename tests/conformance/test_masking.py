@@ -18,7 +18,7 @@ from holdfast.tools.contract import Tool, ToolContext, ToolOutput
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.tools.offload import PREFIX
 from holdfast.tools.toolset import ToolSet
-from tests.properties.running import begins_with
+from tests.properties.runner import begins_with
 from tests.tools.masked_session import Session
 from tests.tools.results import Did, did, fetched, parsed, prompt_of, texts
 

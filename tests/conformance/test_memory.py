@@ -21,7 +21,7 @@ from holdfast.simulator.faults import Fault, Options
 from holdfast.wire import DIALECTS, Body
 from tests.agent.knowledge_bench import LONG, KnowledgeBench
 from tests.agent.summaries import LIMITS, summarizer, talk
-from tests.memory.injected import PROJECT, MemoryDoor, asking, contents, extends
+from tests.memory.memory_door import PROJECT, MemoryDoor, client_request, contents, extends
 from tests.memory.surfacing_bench import Bench as Choosing
 from tests.memory.surfacing_bench import bench as choosing
 from tests.memory.surfacing_bench import ids, told
@@ -185,7 +185,7 @@ def door(tmp_path: Path) -> Iterator[MemoryDoor]:
 
 
 def sent(door: MemoryDoor, said: Sequence[str], dialect: str = "anthropic", session: str = "s", **more: Any) -> Passage:
-    passage, exchange = door.send(asking(*said, dialect=dialect, **more), dialect, session=session)
+    passage, exchange = door.send(client_request(*said, dialect=dialect, **more), dialect, session=session)
     assert exchange.answer.status == 200, exchange.answer
     return passage
 
@@ -219,7 +219,7 @@ def test_e13_after_curation_a_clients_request_that_does_not_fit_keeps_block_1(do
     door.knowledge().add("Pointer sizes", "A pointer has eight bytes, where it comes from or not.")
     door.clock.advance(4_000)  # nothing is pinned any more
     said = [QUESTION, "So.", "Where does the pointer come from now?"]
-    refused = door.begin(asking(*said))
+    refused = door.begin(client_request(*said))
     refused.answer(400, [(b"content-type", b"application/json")])
     refused.feed(TOO_LONG)
     refused.finish()

@@ -20,7 +20,7 @@ from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.server import running
 from tests.agent.bench import Bench, settings
-from tests.clients.inside import opened
+from tests.clients.engine_inside import opened
 from tests.gateway.gate import gated
 from tests.simulator.served import Client
 

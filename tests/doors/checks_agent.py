@@ -13,7 +13,7 @@ from holdfast.tools import tool
 from tests.agent.bench import calls, obey
 from tests.doors.checks_clients import FACT
 from tests.doors.checks_prefix import NEVER, QUICK, lifetimes
-from tests.doors.driving import Door, played
+from tests.doors.doors import Door, played
 from tests.doors.sessions import BREAKABLE, Play, Played
 
 GUIDE = "# Tools that write or execute"

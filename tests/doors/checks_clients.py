@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.doors.checks_prefix import PLAIN, QUICK, TALK, lifetimes
-from tests.doors.driving import Door, played
+from tests.doors.doors import Door, played
 from tests.doors.sessions import LONG, Play, Played
 
 CLOCK = "Current time: 2026-11-02T09:{:02d}:00Z\n\n"

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.doors.driving import Door, played
+from tests.doors.doors import Door, played
 from tests.doors.sessions import BREAKABLE, LONG, Play, Played
 
 NEVER = 1_000_000_000

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.doors.driving import provided
+from tests.doors.doors import provided
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tests.doors import checks_agent as agent
 from tests.doors import checks_clients as clients
 from tests.doors import checks_prefix as prefix
-from tests.doors.driving import DOORS, GATEWAY, OURS, SDK, THEIRS, Door, provided
+from tests.doors.doors import DOORS, GATEWAY, OURS, SDK, THEIRS, Door, provided
 from tests.doors.sessions import PROVIDERS
 
 Check = Callable[[Door, str], None]

@@ -11,7 +11,7 @@ from benchmarks import mechanisms_doors
 from holdfast.cli import COMMANDS
 from holdfast.config.keys import KEYS
 from holdfast.records.events import CATALOGUE
-from tests.doors.driving import DOORS
+from tests.doors.doors import DOORS
 from tests.doors.sessions import PROVIDERS
 from tests.doors.table import PENDING, ROWS, Cell, Check, checks, door_named
 

@@ -11,7 +11,7 @@ from holdfast import facts
 from holdfast.caches.llama import Llama
 from holdfast.caches.prompts import Cache
 from holdfast.caches.vllm import Vllm
-from tests.engines.comparing import UNRELATED, differing, line_up, record
+from tests.engines.comparison import UNRELATED, differing, line_up, record
 from tests.engines.conftest import LlamaServer
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.caches.vllm import Vllm
-from tests.engines.comparing import UNRELATED, Asked, differing, line_up, record
+from tests.engines.comparison import UNRELATED, Asked, differing, line_up, record
 from tests.engines.conftest import local_texts
 from tests.engines.vllm_server import VllmServer
 

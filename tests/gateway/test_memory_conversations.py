@@ -13,7 +13,7 @@ import pytest
 from holdfast.config.sections.cache import Cache
 from holdfast.engine.passage import Passage
 from holdfast.simulator.provider import Exchange
-from tests.memory.injected import DECISION, HOST, PROJECT, MemoryDoor, asking, contents, extends, says
+from tests.memory.memory_door import DECISION, HOST, PROJECT, MemoryDoor, client_request, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
 RESET = b"x-holdfast-reset"
@@ -40,7 +40,7 @@ class TestKeptByTheProvider:
     """Responses: a request names what was said before it and brings only what is new."""
 
     def say(self, door: MemoryDoor, words: str, **more: Any) -> tuple[Passage, str]:
-        raw = asking(dialect="openai_responses", input=[{"role": "user", "content": words}], **more)
+        raw = client_request(dialect="openai_responses", input=[{"role": "user", "content": words}], **more)
         passage, exchange = sent(door, raw, "openai_responses")
         return passage, json.loads(exchange.answer.body)["id"]
 
@@ -89,7 +89,7 @@ class TestKeptByTheProvider:
         first, response = self.say(door, QUESTION)
         door.knowledge().edit(ids[DECISION[0]], content="It comes from elsewhere.")
         changed, _ = self.say(door, "Go on.", previous_response_id=response)
-        raw = asking(QUESTION, "So.", "Go on.", "So.", "More.", dialect="openai_responses")
+        raw = client_request(QUESTION, "So.", "Go on.", "So.", "More.", dialect="openai_responses")
         whole, _ = sent(door, raw, "openai_responses")
         assert extends(first, whole, "openai_responses")
         assert contents(changed, "openai_responses")[-2] in contents(whole, "openai_responses")
@@ -99,16 +99,16 @@ class TestKeptByTheProvider:
 class TestNotAnnounced:
     def test_a_conversation_that_began_when_nothing_was_known_is_told_nothing(self, door: MemoryDoor) -> None:
         door.configure(retrieve="every_turn")
-        first, _ = sent(door, asking(QUESTION))
+        first, _ = sent(door, client_request(QUESTION))
         door.learn()
-        later, _ = sent(door, asking(QUESTION, "So.", QUESTION))
+        later, _ = sent(door, client_request(QUESTION, "So.", QUESTION))
         assert extends(first, later)
         assert (says(first), says(later)) == ("none", "none")
-        assert says(sent(door, asking(QUESTION), session="t")[0]) == "stable; deltas=1"
+        assert says(sent(door, client_request(QUESTION), session="t")[0]) == "stable; deltas=1"
 
     def test_a_body_without_a_place_for_the_announcement_is_told_nothing(self, door: MemoryDoor) -> None:
         door.learn()
-        raw = asking(QUESTION, dialect="openai_responses", system="", prompt={"id": "pmpt_1"})
+        raw = client_request(QUESTION, dialect="openai_responses", system="", prompt={"id": "pmpt_1"})
         passage = door.begin(raw, "openai_responses")
         assert contents(passage, "openai_responses") == contents(raw, "openai_responses")
         passage.cut()
@@ -118,7 +118,7 @@ class TestTooLong:
     """Placement `blocks`: what does not fit is a reason to choose the context block anew."""
 
     def refused(self, door: MemoryDoor, *said: str, leaves: bool = False) -> None:
-        passage = door.begin(asking(*said, stream=True))
+        passage = door.begin(client_request(*said, stream=True))
         passage.answer(200, [(b"content-type", b"text/event-stream")])
         passage.feed(IN_A_STREAM)
         passage.cut() if leaves else passage.finish()
@@ -130,45 +130,45 @@ class TestTooLong:
 
     @pytest.mark.parametrize("leaves", [False, True])
     def test_also_where_the_stream_says_so(self, door: MemoryDoor, leaves: bool) -> None:
-        first, _ = sent(door, asking(QUESTION))
+        first, _ = sent(door, client_request(QUESTION))
         door.knowledge().add("Pointer sizes", "A pointer has eight bytes, where it comes from or not.")
         self.refused(door, QUESTION, "So.", QUESTION, leaves=leaves)
-        after, _ = sent(door, asking(QUESTION, "So.", QUESTION))
+        after, _ = sent(door, client_request(QUESTION, "So.", QUESTION))
         assert contents(after)[:2] == contents(first)[:2]
         assert b"eight bytes" in contents(after)[2]
         assert says(after, RESET) == "memory_block_changed"
 
     def test_a_mark_that_is_lost_with_the_process_costs_nothing_and_comes_back(self, door: MemoryDoor) -> None:
-        first, _ = sent(door, asking(QUESTION))
+        first, _ = sent(door, client_request(QUESTION))
         door.knowledge().add("Pointer sizes", "A pointer has eight bytes, where it comes from or not.")
         self.refused(door, QUESTION, "So.", QUESTION)
         door.restart()
-        same = door.begin(asking(QUESTION, "So.", QUESTION))
+        same = door.begin(client_request(QUESTION, "So.", QUESTION))
         assert extends(first, same)
         same.cut()
         self.refused(door, QUESTION, "So.", QUESTION)
-        after, _ = sent(door, asking(QUESTION, "So.", QUESTION))
+        after, _ = sent(door, client_request(QUESTION, "So.", QUESTION))
         assert b"eight bytes" in contents(after)[2]
         assert door.told("cache.break") == []
 
     def test_a_request_without_memory_says_nothing_of_it(self, door: MemoryDoor) -> None:
-        first, _ = sent(door, asking(QUESTION))
+        first, _ = sent(door, client_request(QUESTION))
         door.knowledge().add("Pointer sizes", "A pointer has eight bytes, where it comes from or not.")
-        passage = door.begin(asking(QUESTION, "So.", QUESTION), memory="off")
+        passage = door.begin(client_request(QUESTION, "So.", QUESTION), memory="off")
         passage.answer(413, [])
         passage.finish()
-        assert extends(first, sent(door, asking(QUESTION, "So.", QUESTION))[0])
+        assert extends(first, sent(door, client_request(QUESTION, "So.", QUESTION))[0])
 
 
 def test_killed_between_storing_and_sending_the_same_is_sent(door: MemoryDoor) -> None:
     ids = door.learn()
-    never = door.begin(asking(QUESTION))  # it is stored, and nothing was sent
+    never = door.begin(client_request(QUESTION))  # it is stored, and nothing was sent
     door.knowledge().edit(ids[DECISION[0]], content="It comes from elsewhere.")
     door.clock.advance(4_000)  # nothing is pinned any more
     door.restart()
-    first, _ = sent(door, asking(QUESTION))
+    first, _ = sent(door, client_request(QUESTION))
     assert contents(first) == contents(never)
-    second, _ = sent(door, asking(QUESTION, "So.", "Go on."))
+    second, _ = sent(door, client_request(QUESTION, "So.", "Go on."))
     assert extends(first, second)
     assert b"elsewhere" in contents(second)[-2]
     assert door.told("cache.break") == []
@@ -176,27 +176,27 @@ def test_killed_between_storing_and_sending_the_same_is_sent(door: MemoryDoor) -
 
 def test_an_erased_entry_is_withdrawn_and_what_was_sent_stays(door: MemoryDoor) -> None:
     ids = door.learn()
-    first, _ = sent(door, asking(QUESTION))
+    first, _ = sent(door, client_request(QUESTION))
     door.knowledge().erase(ids[DECISION[0]])
-    second, _ = sent(door, asking(QUESTION, "So.", "Go on."))
+    second, _ = sent(door, client_request(QUESTION, "So.", "Go on."))
     assert extends(first, second)
     assert f"{ids[DECISION[0]]} no longer holds." in contents(second)[-2].decode()
     door.restart()
-    assert extends(second, sent(door, asking(QUESTION, "So.", "Go on.", "So.", "More."))[0])
+    assert extends(second, sent(door, client_request(QUESTION, "So.", "Go on.", "So.", "More."))[0])
 
 
 def test_of_a_lane_with_all_its_deltas_later_changes_wait_for_a_reset(door: MemoryDoor) -> None:
     ids, said = door.learn(), [QUESTION]
-    before, _ = sent(door, asking(*said))
+    before, _ = sent(door, client_request(*said))
     for number in range(21):
         door.knowledge().edit(ids[DECISION[0]], content=f"It comes from arena {number}.")
         said += ["So.", f"And {number}?"]
-        after, _ = sent(door, asking(*said))
+        after, _ = sent(door, client_request(*said))
         assert extends(before, after)
         before = after
     assert says(before) == "stable; deltas=20"
     assert b"arena 20" not in before.raw
-    shorter, _ = sent(door, asking("What was said, in short.", "So.", "Go on."), reset="compaction")
+    shorter, _ = sent(door, client_request("What was said, in short.", "So.", "Go on."), reset="compaction")
     assert says(shorter) == "stable; deltas=1"
     assert b"arena 20" in contents(shorter)[-2]
 
@@ -207,33 +207,33 @@ def test_of_very_many_deltas_none_goes_that_stands_in_the_conversation(
 ) -> None:
     monkeypatch.setattr("holdfast.memory.injection_state.MOST", 4)
     ids, said = door.learn(), [QUESTION]
-    sent(door, asking("Something else about the loader."))
-    before, _ = sent(door, asking(*said)) if same else sent(door, asking(*said), session="t")
+    sent(door, client_request("Something else about the loader."))
+    before, _ = sent(door, client_request(*said)) if same else sent(door, client_request(*said), session="t")
     session = "s" if same else "t"
     for number in range(6):
         door.knowledge().edit(ids[DECISION[0]], content=f"It comes from arena {number}.")
         said += ["So.", f"And {number}?"]
-        after, _ = sent(door, asking(*said), session=session)
+        after, _ = sent(door, client_request(*said), session=session)
         assert extends(before, after)
         before = after
     assert says(before) == "stable; deltas=4"
     assert b"arena 3" not in before.raw
     door.restart()
-    assert contents(sent(door, asking(*said), session=session)[0]) == contents(before)
+    assert contents(sent(door, client_request(*said), session=session)[0]) == contents(before)
 
 
 def test_the_project_of_a_lane_is_that_of_its_first_request(door: MemoryDoor) -> None:
     door.learn()
     door.knowledge(project="/elsewhere").add("Pointer sizes", "A pointer has eight bytes.")
-    first, _ = sent(door, asking(QUESTION), project=PROJECT)
-    later, _ = sent(door, asking(QUESTION, "So.", QUESTION), project="/elsewhere")
+    first, _ = sent(door, client_request(QUESTION), project=PROJECT)
+    later, _ = sent(door, client_request(QUESTION, "So.", QUESTION), project="/elsewhere")
     assert extends(first, later)
     assert b"eight bytes" not in later.raw
 
 
 def clocked(minute: int, *said: str, dialect: str) -> bytes:
     """A client whose system text begins with a clock."""
-    return asking(*said, dialect=dialect, system=f"Current time: 2026-11-02T09:{minute:02d}:00Z\n\n{HOST}")
+    return client_request(*said, dialect=dialect, system=f"Current time: 2026-11-02T09:{minute:02d}:00Z\n\n{HOST}")
 
 
 TURNS = (QUESTION, "So. " * 50, "Go on.", "So. " * 50, "More.", "So. " * 50, "Even more.")
@@ -256,14 +256,14 @@ class TestWhoseChangeItIs:
         self, door: MemoryDoor, dialect: str, everybody: bool
     ) -> None:
         door.learn()
-        sent(door, asking(*TURNS[:1], dialect=dialect), dialect)
+        sent(door, client_request(*TURNS[:1], dialect=dialect), dialect)
         ours = {} if everybody else {"memory": "off"}
         door.configure(inject=not everybody)
-        refused = door.begin(asking(*TURNS[:3], dialect=dialect), dialect, **ours)
+        refused = door.begin(client_request(*TURNS[:3], dialect=dialect), dialect, **ours)
         refused.answer(529, [])
         refused.finish()
-        again, _ = sent(door, asking(*TURNS[:3], dialect=dialect), dialect, **ours)
-        later, _ = sent(door, asking(*TURNS[:5], dialect=dialect), dialect, **ours)
+        again, _ = sent(door, client_request(*TURNS[:3], dialect=dialect), dialect, **ours)
+        later, _ = sent(door, client_request(*TURNS[:5], dialect=dialect), dialect, **ours)
         assert [says(each, RESET) for each in (refused, again, later)] == ["bypassed", "bypassed", ""]
         assert door.told("cache.break") == []
 

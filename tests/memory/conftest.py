@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.store import SqliteStore, open_store
-from tests.memory.injected import MemoryDoor
+from tests.memory.memory_door import MemoryDoor
 from tests.memory.surfacing_bench import Bench, bench
 
 

@@ -20,7 +20,17 @@ from holdfast.records.events.tools import MemorySurfaced
 from holdfast.simulator.provider import Exchange
 from holdfast.wire import DIALECTS as WIRE
 from holdfast.wire import Body
-from tests.memory.injected import DECISION, HOST, PROJECT, TENANT, MemoryDoor, asking, contents, extends, says
+from tests.memory.memory_door import (
+    DECISION,
+    HOST,
+    PROJECT,
+    TENANT,
+    MemoryDoor,
+    client_request,
+    contents,
+    extends,
+    says,
+)
 
 Doors = Callable[..., MemoryDoor]
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
@@ -47,7 +57,7 @@ def door(doors: Doors) -> MemoryDoor:
 
 
 def sent(door: MemoryDoor, *said: str, dialect: str = "anthropic", **ours: str) -> Passage:
-    passage, exchange = door.send(asking(*said, dialect=dialect), dialect, **ours)
+    passage, exchange = door.send(client_request(*said, dialect=dialect), dialect, **ours)
     accepted(exchange)
     return passage
 
@@ -104,7 +114,7 @@ class TestPlaces:
         more: dict[str, Any] = {} if dialect == "gemini" else {"stream": True}
         more |= {"stream_options": {"include_usage": True}} if dialect == "openai_chat" else {}
         path = "/v1beta/models/gemini-2.5-pro:streamGenerateContent" if dialect == "gemini" else ""
-        passage = door.begin(asking(QUESTION, dialect=dialect, **more), dialect, path=path)
+        passage = door.begin(client_request(QUESTION, dialect=dialect, **more), dialect, path=path)
         exchange = door.carry(passage, query={"alt": "sse"} if dialect == "gemini" else None)
         accepted(exchange)
         assert passage.prepared is not None
@@ -130,11 +140,11 @@ class TestPlaces:
         said: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]
         said += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
         tools = [{"name": "t", "input_schema": {"type": "object"}}]
-        waiting, exchange = door.send(asking(messages=said, tools=tools))
+        waiting, exchange = door.send(client_request(messages=said, tools=tools))
         accepted(exchange)
         assert says(waiting) == "stable"
         said += [{"role": "assistant", "content": "So."}, {"role": "user", "content": QUESTION}]
-        passage, exchange = door.send(asking(messages=said, tools=tools))
+        passage, exchange = door.send(client_request(messages=said, tools=tools))
         accepted(exchange)
         assert extends(waiting, passage)
         assert says(passage) == "stable; deltas=1"
@@ -145,7 +155,9 @@ class TestPlaces:
         result = {"type": "tool_result", "tool_use_id": "1", "content": "ok"}
         said: list[dict[str, Any]] = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": [call]}]
         said.append({"role": "user", "content": [result, {"type": "text", "text": QUESTION}]})
-        passage, exchange = door.send(asking(messages=said, tools=[{"name": "t", "input_schema": {"type": "object"}}]))
+        passage, exchange = door.send(
+            client_request(messages=said, tools=[{"name": "t", "input_schema": {"type": "object"}}])
+        )
         accepted(exchange)
         kinds = [block["type"] for block in json_of(passage)["messages"][2]["content"]]
         assert kinds == ["tool_result", "text", "text"]
@@ -153,8 +165,8 @@ class TestPlaces:
     def test_side_requests_and_those_of_others_are_left_alone(self, door: MemoryDoor) -> None:
         door.learn("somebody else")
         passage = sent(door, QUESTION)
-        assert contents(passage) == contents(asking(QUESTION))
-        raw = asking("quota?", system="", max_tokens=1)
+        assert contents(passage) == contents(client_request(QUESTION))
+        raw = client_request("quota?", system="", max_tokens=1)
         side, _ = door.send(raw, session=None)
         assert side.found is not None
         assert side.found.side
@@ -319,7 +331,7 @@ class TestWithout:
         door.learn()
         first = sent(door, QUESTION)
         off = sent(door, QUESTION, "So.", "Go on.", memory="off")
-        assert contents(off) == contents(asking(QUESTION, "So.", "Go on."))
+        assert contents(off) == contents(client_request(QUESTION, "So.", "Go on."))
         assert says(off) == "off"
         on = sent(door, QUESTION, "So.", "Go on.", "So.", "More.")
         assert contents(on)[:3] == contents(first)[:3]
@@ -372,7 +384,7 @@ class TestWithout:
     def test_a_body_without_a_place_goes_as_it_came(self, door: MemoryDoor) -> None:
         door.learn()
         raw = json.dumps(
-            {"cachedContent": "cachedContents/x", **json.loads(asking(QUESTION, dialect="gemini", system=""))}
+            {"cachedContent": "cachedContents/x", **json.loads(client_request(QUESTION, dialect="gemini", system=""))}
         )
         passage = door.begin(raw.encode(), "gemini")
         assert b"systemInstruction" not in passage.raw
@@ -410,7 +422,7 @@ class TestAlike:
     TURNS = (QUESTION, "So.", "Go on.", "So.", "More.")
 
     def talk(self, door: MemoryDoor, **ours: str) -> list[Passage]:
-        sends = (door.send(asking(*self.TURNS[:end]), session=None, **ours) for end in (1, 3, 5))
+        sends = (door.send(client_request(*self.TURNS[:end]), session=None, **ours) for end in (1, 3, 5))
         passages = [passage for passage, exchange in sends if exchange.answer.status == 200]
         assert len(passages) == 3
         return passages
@@ -422,11 +434,12 @@ class TestAlike:
             knowledge.add("Pointers", f"In {project} they come from the arena.")
             knowledge.add("Commits", f"In {project} they are small.", category="preference")
         first = {
-            project: [door.send(asking(QUESTION), session=None, project=project)[0]] for project in ("/shop", "/blog")
+            project: [door.send(client_request(QUESTION), session=None, project=project)[0]]
+            for project in ("/shop", "/blog")
         }
         order = [(end, project) for end in (3, 5) for project in first]
         for end, project in order if between else sorted(order, key=lambda each: each[1]):
-            first[project].append(door.send(asking(*self.TURNS[:end]), session=None, project=project)[0])
+            first[project].append(door.send(client_request(*self.TURNS[:end]), session=None, project=project)[0])
         for project, other in (("/shop", b"/blog"), ("/blog", b"/shop")):
             for before, after in pairwise(first[project]):
                 assert extends(before, after)
@@ -451,7 +464,7 @@ class TestAlike:
         door.learn()
         self.talk(door)
         turns = (QUESTION, "Well.", "Go on.", "So.", "More.")
-        opened, *second = [door.send(asking(*turns[:end]), session=None)[0] for end in (1, 3, 5)]
+        opened, *second = [door.send(client_request(*turns[:end]), session=None)[0] for end in (1, 3, 5)]
         assert opened.lane == second[0].lane == second[1].lane
         assert extends(opened, second[1])
 
@@ -487,7 +500,7 @@ class TestMarkers:
         door = doors(cache=Cache(client_markers=how))
         door.learn()
         host = {"type": "text", "text": HOST} | ({"cache_control": mark} if mark else {})
-        passage, exchange = door.send(asking(QUESTION, system=[host]))
+        passage, exchange = door.send(client_request(QUESTION, system=[host]))
         accepted(exchange)
         marks = [block.get("cache_control") for block in json_of(passage)["system"]]
         if how == "respect" and mark is not None:
@@ -503,7 +516,7 @@ class TestMarkers:
 
 class TestLanes:
     def asked(self, door: MemoryDoor, lane: Lane, *said: str) -> Remembered | None:
-        body = door.engine.parse(WIRE["anthropic"], asking(*said))
+        body = door.engine.parse(WIRE["anthropic"], client_request(*said))
         assert isinstance(body, Body)
         return door.injecting.remember(
             Reminder(body=body, lane=lane, read=lambda: door.engine.read(body), now=door.clock.now(), timeout=30)
@@ -538,4 +551,4 @@ class TestLanes:
         other = Lane(tenant="t-other", session="s", id=first.lane.id)
         found = self.asked(door, other, QUESTION)
         assert found is not None
-        assert (found.body.raw, found.says) == (asking(QUESTION), "none")
+        assert (found.body.raw, found.says) == (client_request(QUESTION), "none")

@@ -13,7 +13,7 @@ from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.engine.passage import Passage
 from holdfast.simulator.provider import Exchange
-from tests.memory.injected import DECISION, HOST, PROJECT, MemoryDoor, asking, contents, extends, says
+from tests.memory.memory_door import DECISION, HOST, PROJECT, MemoryDoor, client_request, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -29,7 +29,7 @@ def door(tmp_path: Path) -> Iterator[MemoryDoor]:
 
 
 def sent(door: MemoryDoor, *said: str, **more: Any) -> tuple[Passage, Exchange]:
-    passage, exchange = door.send(asking(*said), **more)
+    passage, exchange = door.send(client_request(*said), **more)
     assert exchange.answer.status == 200, exchange.answer
     return passage, exchange
 
@@ -117,7 +117,7 @@ def test_e13_a_request_that_does_not_fit_refreshes_the_context_block_only(door: 
     door.learn()
     first, _ = sent(door, QUESTION)
     door.knowledge().add("Pointer sizes", "A pointer has eight bytes, where it comes from or not.")
-    refused = door.begin(asking(QUESTION, "So.", "Where does the pointer come from now?"))
+    refused = door.begin(client_request(QUESTION, "So.", "Where does the pointer come from now?"))
     assert extends(first, refused)
     refused.answer(status, [(b"content-type", b"application/json")])
     refused.feed(TOO_LONG)
@@ -134,7 +134,7 @@ def test_another_refusal_changes_nothing(door: MemoryDoor) -> None:
     door.learn()
     first, _ = sent(door, QUESTION)
     door.knowledge().add("Pointer sizes", "A pointer has eight bytes, where it comes from or not.")
-    refused = door.begin(asking(QUESTION, "So.", "Go on."))
+    refused = door.begin(client_request(QUESTION, "So.", "Go on."))
     refused.answer(400, [])
     refused.feed(b'{"error":{"message":"credit balance is too low"}}')
     refused.finish()

@@ -15,14 +15,14 @@ from holdfast.config.sections.server import Limits
 from holdfast.engine.passage import Passage
 from holdfast.memory.entries import Delta, Stable
 from holdfast.memory.injection_state import Given, Told, decode, encode, standing, with_delta
-from tests.memory.injected import TENANT, MemoryDoor, asking, contents, extends, says
+from tests.memory.memory_door import TENANT, MemoryDoor, client_request, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
 RESET = b"x-holdfast-reset"
 
 
 def sent(door: MemoryDoor, *said: str, **more: Any) -> Passage:
-    passage, exchange = door.send(asking(*said), **more)
+    passage, exchange = door.send(client_request(*said), **more)
     assert exchange.answer.status == 200, exchange.answer
     return passage
 
@@ -38,7 +38,7 @@ class TestTheStore:
         assert door.store is not None
         door.store.close()
         passage = sent(door, QUESTION)
-        assert contents(passage) == contents(asking(QUESTION))
+        assert contents(passage) == contents(client_request(QUESTION))
         assert passage.bypass is None
 
     def test_closed_later_what_was_given_before_goes_on(self, door: MemoryDoor) -> None:
@@ -56,7 +56,7 @@ class TestTheStore:
         hurried(door, 0.4)
         with locked(door):
             first = sent(door, QUESTION)
-        assert contents(first) == contents(asking(QUESTION))
+        assert contents(first) == contents(client_request(QUESTION))
         hurried(door, 60)
         assert door.store is not None
         door.store.flush()
@@ -127,7 +127,7 @@ class TestOurselves:
         with monkeypatch.context() as patched:
             patched.setattr("holdfast.memory.injection.injected", broken)
             second = sent(door, QUESTION, "So.", "Go on.")
-        assert contents(second) == contents(asking(QUESTION, "So.", "Go on."))
+        assert contents(second) == contents(client_request(QUESTION, "So.", "Go on."))
         assert (says(second), says(second, RESET)) == ("", "bypassed")
         third = sent(door, QUESTION, "So.", "Go on.", "So.", "More.")
         assert contents(third)[:3] == contents(first)[:3]
@@ -139,7 +139,7 @@ class TestOurselves:
         with monkeypatch.context() as patched:
             patched.setattr("holdfast.engine.engine.marked", broken)
             first = sent(door, QUESTION)
-        assert (first.raw, first.bypass) == (asking(QUESTION), "error")
+        assert (first.raw, first.bypass) == (client_request(QUESTION), "error")
         second = sent(door, QUESTION, "So.", "Go on.")
         assert says(second) == "stable; deltas=1"
         assert says(second, RESET) == "bypassed"
@@ -160,7 +160,7 @@ class TestOurselves:
             assert says(sent(door, QUESTION, session="patient")) == "stable; deltas=1"
             late = 100.0
             first = sent(door, QUESTION)
-        assert (first.raw, first.bypass) == (asking(QUESTION), "slow")
+        assert (first.raw, first.bypass) == (client_request(QUESTION), "slow")
         second = sent(door, QUESTION, "So.", "Go on.")
         assert says(second, RESET) == "bypassed"
         assert door.told("cache.break") == []
@@ -169,7 +169,7 @@ class TestOurselves:
         ids = door.learn()
         door.configure_gateway(preflight="hold", preflight_usd=0.0)
         door.clock.advance(10)
-        assert door.begin(asking(QUESTION)).held is not None
+        assert door.begin(client_request(QUESTION)).held is not None
         assert door.store is not None
         door.store.flush()
         assert door.knowledge().shown(ids["Pointer arithmetic"]) == []
@@ -206,7 +206,7 @@ class TestTogether:
         first = sent(door, QUESTION)
         with ThreadPoolExecutor(4) as threads:
             said = [(QUESTION, "So.", f"Question {number}.") for number in range(8)]
-            passages = list(threads.map(lambda each: door.begin(asking(*each)), said))
+            passages = list(threads.map(lambda each: door.begin(client_request(*each)), said))
         for passage in passages:
             assert extends(first, passage)
             passage.cut()
@@ -228,7 +228,7 @@ class TestState:
         assert row is not None
         door.store.put_injection(TENANT, lane, b"\xff", expected=row.version).result(10)
         passage = sent(door, QUESTION, "So.", "Go on.")
-        assert contents(passage) == contents(asking(QUESTION, "So.", "Go on."))
+        assert contents(passage) == contents(client_request(QUESTION, "So.", "Go on."))
 
     def test_it_ends_with_its_lane(self, door: MemoryDoor) -> None:
         door.learn()
@@ -240,7 +240,7 @@ class TestState:
 
     def test_old_ones_go_when_there_are_too_many(self, monkeypatch: pytest.MonkeyPatch, door: MemoryDoor) -> None:
         monkeypatch.setattr("holdfast.memory.injection_state.MOST", 3)
-        blocks = door.engine.read(door.begin(asking(QUESTION)).prepared.sent).prompt.blocks  # type: ignore[union-attr]
+        blocks = door.engine.read(door.begin(client_request(QUESTION)).prepared.sent).prompt.blocks  # type: ignore[union-attr]
         told = tuple(Told(block=bytes([n]) * 16, occurrence=1, text=str(n)) for n in range(3))
         here = Told(block=blocks[-1].digest, occurrence=1, text="here")
         given = Given(told=(here, *told))

@@ -19,7 +19,7 @@ from holdfast.simulator import HttpRequest
 from holdfast.wire import DIALECTS
 from tests import shapes
 from tests.engine.driving import HEADERS
-from tests.memory.injected import HOST, PROJECT, MemoryDoor, asking, contents, extends, says
+from tests.memory.memory_door import HOST, PROJECT, MemoryDoor, client_request, contents, extends, says
 
 LOCAL = Memory(inject=True, inject_as="local", project=PROJECT, retrieve="every_turn")
 RUNS = [
@@ -171,7 +171,7 @@ def test_whatever_happens_a_request_extends_the_last_or_says_why(
                     said = said[:-2]
                 elif action != "retry" and before is not None:
                     said = [*said, f"Answer {step}.", f"And what of {step}?"]
-                raw = asking(*said, dialect=dialect)
+                raw = client_request(*said, dialect=dialect)
                 ours = {"memory": "off"} if action == "off" else {}
                 passage, exchange = door.send(raw, dialect, **ours)
                 assert exchange.answer.status == 200, exchange.answer

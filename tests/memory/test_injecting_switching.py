@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.engine.passage import Passage
 from holdfast.errors import HoldfastError
-from tests.memory.injected import DECISION, MemoryDoor, asking, contents, says
+from tests.memory.memory_door import DECISION, MemoryDoor, client_request, contents, says
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 QUESTION = "Where does the pointer come from?"
@@ -33,14 +33,14 @@ def test_a_context_block_has_changed_until_the_provider_has_taken_it(
     knowledge = door.knowledge()
     entry = knowledge.add(*DECISION)
     said = [QUESTION, "So. " * 50, "Go on.", "So. " * 50, "More."]
-    door.send(asking(*said[:1], dialect=dialect), dialect)
+    door.send(client_request(*said[:1], dialect=dialect), dialect)
     if gone:
         knowledge.forget(entry.id)
     else:
         knowledge.edit(entry.id, content="The pointer comes from elsewhere.")
-    found = [refuse(door.begin(asking(*said[:3], dialect=dialect), dialect))]
+    found = [refuse(door.begin(client_request(*said[:3], dialect=dialect), dialect))]
     ours = {"memory": "off"} if off else {}
-    found += [door.send(asking(*said[:end], dialect=dialect), dialect, **ours)[0] for end in (3, 5)]
+    found += [door.send(client_request(*said[:end], dialect=dialect), dialect, **ours)[0] for end in (3, 5)]
     why = "bypassed" if off else "memory_block_changed"
     assert [says(each, RESET) for each in found] == ["memory_block_changed", why, ""]
     assert door.told("cache.break") == []
@@ -51,13 +51,13 @@ def test_a_store_that_could_not_say_is_asked_again(door: MemoryDoor, monkeypatch
         raise HoldfastError("no")
 
     door.learn()
-    door.send(asking(QUESTION))
+    door.send(client_request(QUESTION))
     door.configure(inject=False)
     door.restart()
     with monkeypatch.context() as patch:
         patch.setattr(door.store, "injected", fails)
-        refuse(door.begin(asking(QUESTION, "So.", "Go on.")))
-    assert says(door.send(asking(QUESTION, "So.", "Go on."))[0], RESET) == "bypassed"
+        refuse(door.begin(client_request(QUESTION, "So.", "Go on.")))
+    assert says(door.send(client_request(QUESTION, "So.", "Go on."))[0], RESET) == "bypassed"
 
 
 class Walk:
@@ -73,7 +73,7 @@ class Walk:
     def step(self, number: int) -> None:
         self.change(number)
         ours = self.random.choice([{}] * 7 + [{"memory": "off"}] * 2 + [{"switch": "off"}])
-        passage = self.door.begin(asking(*self.said, dialect=self.dialect), self.dialect, **ours)
+        passage = self.door.begin(client_request(*self.said, dialect=self.dialect), self.dialect, **ours)
         now = contents(passage, self.dialect)
         if passage.bypass is None:
             assert (now[: len(self.took)] == self.took) == (says(passage, RESET) == ""), (number, ours)

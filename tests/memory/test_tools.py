@@ -15,7 +15,7 @@ from holdfast.records import Text
 from holdfast.records.events.tools import MemoryUpdated
 from holdfast.tools import ToolAnswer
 from tests.support.toolboxes import toolbox
-from tests.tools.dispatching import Bench
+from tests.tools.dispatch_bench import Bench
 
 SMALL = Memory(user_soft=30, user_hard=60, notes_soft=30, notes_hard=60)
 

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from holdfast.wire import DIALECTS
-from tests.properties.agent_playing import Played
+from tests.properties.agent_player import Played
 
 TURNS = 300
 UNSHRUNK = [Phase.explicit, Phase.reuse, Phase.generate]

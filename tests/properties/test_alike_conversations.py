@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.core.repairs import Mode
-from tests.memory.injected import MemoryDoor
-from tests.properties.moving import MODELS, Client, heard
+from tests.memory.memory_door import MemoryDoor
+from tests.properties.value_clients import MODELS, Client, heard
 
 USERS = ("ann", "ben", "eve")
 LENGTH = 12

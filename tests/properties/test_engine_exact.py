@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from holdfast.config.sections.cache import Cache
 from holdfast.core.strategies import STRATEGIES
 from tests.properties.lanes import Step, timeline
-from tests.properties.running import Played, Raises, Runner
+from tests.properties.runner import Played, Raises, Runner
 
 pytestmark = pytest.mark.slow
 

@@ -29,7 +29,7 @@ from holdfast.wire import DIALECTS, Body, rewrite
 from holdfast.wire.prompts import PromptReader
 from tests.properties.bodies import BODIES
 from tests.properties.lanes import Step, timeline
-from tests.properties.running import START, Runner, begins_with, dollars, prompt_of, refusal
+from tests.properties.runner import START, Runner, begins_with, dollars, prompt_of, refusal
 from tests.properties.sessions import RENDER, Talk, words
 
 NAMES = tuple(STRATEGIES)

@@ -19,7 +19,7 @@ from holdfast.core.costs import costs
 from holdfast.core.counterfactuals import BOUND
 from holdfast.engine.state import facts_of
 from tests.properties.adversaries import ADVERSARIES, MARKED, Attack
-from tests.properties.running import Raises, Runner, dollars
+from tests.properties.runner import Raises, Runner, dollars
 
 MODELS = ("claude-opus-4-6", "claude-sonnet-5-5", "claude-haiku-5-5")
 

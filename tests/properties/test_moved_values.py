@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.repairs import MOVES, Mode
 from tests.engine.repair_lane import Lane
-from tests.properties.moving import MODELS, Client, heard, sections, stands_in
+from tests.properties.value_clients import MODELS, Client, heard, sections, stands_in
 
 Turns = list[tuple[str, int, list[str]]]
 ACTIONS = ("grow", "grow", "grow", "resend", "retry", "fork", "parallel", "restart", "lost", "begun", "skip", "mode")

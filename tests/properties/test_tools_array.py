@@ -14,7 +14,7 @@ from holdfast.records import Message, Text, ToolResult, ToolUse
 from holdfast.tools.contract import RefusedCall, ResolvedCall, Tool
 from holdfast.tools.lifecycle import ToolUsage
 from holdfast.tools.toolset import ToolSet, ToolSetState
-from tests.tools.sets import CORE, call, chain, prefix, through, tool, toolset, used
+from tests.tools.toolsets import CORE, call, chain, prefix, through, tool, toolset, used
 
 WAYS: dict[str, dict[str, Any]] = {
     "references": {"dialect": "anthropic"},

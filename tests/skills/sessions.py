@@ -15,7 +15,7 @@ from holdfast.skills.store import SkillStore
 from holdfast.skills.tools import register_skill_tools
 from holdfast.tools import Tool, Toolbox
 from tests.support.toolboxes import Room, call, text
-from tests.tools.dispatching import Bench
+from tests.tools.dispatch_bench import Bench
 
 
 def skill(name: str, description: str = "Does a thing.", body: str = "Do it.\n", **fields: Any) -> Skill:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.config.sections.agent import Skills
 from holdfast.skills import SessionSkills, load_skills, validate_dir
-from tests.skills.writing import write_file, write_skill
+from tests.skills.skill_files import write_file, write_skill
 
 DOCS = Path(__file__).parents[2] / "docs" / "skills.md"
 

@@ -13,8 +13,8 @@ import pytest
 from holdfast.config.sections.agent import Skills
 from holdfast.records import Message, Text, Usage
 from holdfast.records.events.catalogue import EVENTS
-from tests.skills.conversing import Conversation, conversing, text
-from tests.skills.writing import write_skill
+from tests.skills.sdk_conversation import Conversation, conversing, text
+from tests.skills.skill_files import write_skill
 
 BODY = "Open the file with the reader. Then check every page twice.\n" * 40
 

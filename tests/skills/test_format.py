@@ -13,7 +13,7 @@ import yaml
 from holdfast.skills import frontmatter
 from holdfast.skills.skill import Skill, SkillValidationError
 from holdfast.skills.skill_file import read_skill
-from tests.skills.writing import skill_text
+from tests.skills.skill_files import skill_text
 
 PDF = Path("/skills/pdf")
 

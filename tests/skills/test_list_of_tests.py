@@ -15,7 +15,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
 from tests.skills.sessions import SkillRoom, load
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 from tests.support.toolboxes import call, do, text
 
 VERSIONS = """

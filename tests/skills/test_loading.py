@@ -15,7 +15,7 @@ from holdfast.config.sections.agent import Skills
 from holdfast.skills.loader import load_roots, load_skills, roots_of, skill_store_factory
 from holdfast.skills.skill import ShadowedSkill, SkillRoot
 from holdfast.skills.store import SkillStore
-from tests.skills.writing import skill_text, write_file, write_skill
+from tests.skills.skill_files import skill_text, write_file, write_skill
 
 Log = pytest.LogCaptureFixture
 

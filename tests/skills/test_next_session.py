@@ -22,7 +22,7 @@ from holdfast.skills.loader import skill_store_factory
 from holdfast.skills.session import SessionSkills, SkillPrompt
 from holdfast.tools import Toolbox
 from holdfast.wire import DIALECTS
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 from tests.support.toolboxes import toolbox
 
 OPUS = model("anthropic:claude-opus-4-6")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from holdfast.skills.loader import load_skills
 from holdfast.skills.skill import SkillValidationError
 from holdfast.skills.skill_file import problems, read_skill
-from tests.skills.writing import skill_text, write_file, write_skill
+from tests.skills.skill_files import skill_text, write_file, write_skill
 
 NAMES = st.from_regex(r"[a-z0-9](-?[a-z0-9]){0,20}", fullmatch=True)
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r")

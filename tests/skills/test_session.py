@@ -22,9 +22,9 @@ from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
 from holdfast.tools.journal import ToolJournal
 from tests.skills.sessions import desk, load, session, sized, skill
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 from tests.support.toolboxes import toolbox
-from tests.tools.dispatching import text
+from tests.tools.dispatch_bench import text
 
 HAIKU = facts.model("anthropic:claude-haiku-4-5")
 PERSONA = "You are a careful agent."

@@ -15,7 +15,7 @@ from holdfast.skills.loader import load_roots, load_skills, skill_store_factory
 from holdfast.skills.skill import SkillRoot
 from holdfast.skills.store import SkillStore
 from holdfast.tools.workspace import Workspace
-from tests.skills.writing import skill_text, write_file, write_skill
+from tests.skills.skill_files import skill_text, write_file, write_skill
 
 Log = pytest.LogCaptureFixture
 

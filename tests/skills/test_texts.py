@@ -17,8 +17,8 @@ from holdfast.skills.store import SkillStore
 from holdfast.skills.tools import SKILL_TOOLS
 from tests.skills.sessions import SkillRoom, desk, load, session, sized, skill
 from tests.support.toolboxes import do, text
-from tests.tools.dispatching import Bench
-from tests.tools.dispatching import text as said
+from tests.tools.dispatch_bench import Bench
+from tests.tools.dispatch_bench import text as said
 
 FORMS = skill("pdf-forms", "Fill in\nPDF forms.", body="Step one.\n", source="workspace")
 

@@ -20,7 +20,7 @@ from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Tool, Toolbox, ToolContext, ToolOutput
 from holdfast.wire import DIALECTS, Body
 from tests.skills.sessions import SkillRoom, consistent, load, said, session, sized, skill
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 from tests.support.toolboxes import MODEL, call, do, text
 
 A, B, C, D = (skill(name, body=f"The way of {name}.\n") for name in "abcd")

@@ -20,9 +20,9 @@ from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput
 from holdfast.tools.confirmation import Confirmations
 from holdfast.tools.contract import ToolAnswer
 from tests.skills.sessions import desk, load, session, skill
-from tests.skills.writing import write_skill
+from tests.skills.skill_files import write_skill
 from tests.support.toolboxes import dispatcher
-from tests.tools.dispatching import Bench, call, made, says, text
+from tests.tools.dispatch_bench import Bench, call, says, text, tool_named
 
 PDF = skill("pdf-processing", "Extract PDF text, fill forms.", body="Use the form tool.\n")
 REDACT = skill("pdf-redact", "Redact regions of PDFs.", body="Black bars.\n", source="workspace")
@@ -55,7 +55,7 @@ class TestRegistering:
             register_skill_tools(twice.dispatcher)
 
     def test_registered_tools_stand_beside_those_that_are_looked_up(self, tmp_path: Path) -> None:
-        both = desk(tmp_path, session(PDF), made("look", says("seen")))
+        both = desk(tmp_path, session(PDF), tool_named("look", says("seen")))
         assert text(both.one("look")) == "seen"
         assert both.one("skill_search", {"query": ""}).error is None
         assert "no tool named 'skil_load'" in text(both.one("skil_load"))
@@ -293,7 +293,7 @@ class TestEventsOfOutputs:
     )
 
     def test_they_are_told_in_the_turn_of_the_call(self, tmp_path: Path) -> None:
-        telling = Bench(tmp_path, made("say", says("done", events=(self.EVENT,))))
+        telling = Bench(tmp_path, tool_named("say", says("done", events=(self.EVENT,))))
         telling.one("say")
         assert telling.told()[-1] == self.EVENT
 
@@ -316,19 +316,19 @@ class TestEventsOfOutputs:
                 await task
 
         seen: list[str] = []
-        bench = Bench(tmp_path, made("say", says("done", events=(self.EVENT,))), made("wait", wait))
+        bench = Bench(tmp_path, tool_named("say", says("done", events=(self.EVENT,))), tool_named("wait", wait))
         asyncio.run(lose(bench))
         assert "skill.loaded" not in seen + bench.types()
 
     @pytest.mark.parametrize("junk", [None, 3, ("no event",), "text"])
     def test_what_is_no_event_keeps_no_call_from_its_answer(self, tmp_path: Path, junk: Any) -> None:
-        assert text(Bench(tmp_path, made("say", says("done", events=junk))).one("say")) == "done"
+        assert text(Bench(tmp_path, tool_named("say", says("done", events=junk))).one("say")) == "done"
 
     def test_an_output_that_could_not_be_shaped_tells_none(self, tmp_path: Path) -> None:
         def fail(*_: Any) -> Any:
             raise ValueError("no")
 
-        shaped = Bench(tmp_path, made("say", says("done", events=(self.EVENT,))), shape=fail)
+        shaped = Bench(tmp_path, tool_named("say", says("done", events=(self.EVENT,))), shape=fail)
         assert text(shaped.one("say")) == "done"
         assert "skill.loaded" not in shaped.types()
 
@@ -339,7 +339,7 @@ def test_a_dispatcher_of_ones_own_forgets_what_is_lost(tmp_path: Path) -> None:
     async def interrupts(given: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         raise KeyboardInterrupt
 
-    working = desk(tmp_path, session(PDF), made("stop", interrupts, "write"))
+    working = desk(tmp_path, session(PDF), tool_named("stop", interrupts, "write"))
     with pytest.raises(KeyboardInterrupt):
         working.run(load("pdf-processing", "c1"), call("stop"))
     assert "skill.loaded" not in working.types()
@@ -350,13 +350,13 @@ def test_a_dispatcher_of_ones_own_forgets_what_is_lost(tmp_path: Path) -> None:
 
 def test_d10_d66_allowed_tools_gates_nothing(tmp_path: Path) -> None:
     strict = skill("strict", body="Only read.\n", allowed_tools=("Read",))
-    working = desk(tmp_path, session(strict), made("write", says("written"), "write"))
+    working = desk(tmp_path, session(strict), tool_named("write", says("written"), "write"))
     working.one("skill_load", {"name": "strict"})
     assert text(working.one("write")) == "written"
 
 
 def test_a58_nothing_is_loaded_because_its_description_matches(tmp_path: Path) -> None:
-    working = desk(tmp_path, session(PDF), made("look", says("Extract PDF text, fill forms.")))
+    working = desk(tmp_path, session(PDF), tool_named("look", says("Extract PDF text, fill forms.")))
     working.one("look", {"query": "Extract PDF text, fill forms."})
     working.one("skill_search", {"query": "Extract PDF text, fill forms."})
     assert "skill.loaded" not in working.types()

@@ -10,7 +10,7 @@ import pytest
 from holdfast.skills.fields import TEMPLATE
 from holdfast.skills.skill import SkillProblem, SkillValidationError
 from holdfast.skills.skill_file import problems, read_skill, validate_dir
-from tests.skills.writing import skill_text, write_file, write_skill
+from tests.skills.skill_files import skill_text, write_file, write_skill
 
 PDF = Path("/skills/pdf")
 GOOD = "name: pdf\ndescription: d"

@@ -19,7 +19,7 @@ from holdfast.tools.offload import Offloader, is_reference
 from holdfast.tools.results import ResultPipeline
 from holdfast.tools.workspace import Workspace
 from tests.tools.builtins import running
-from tests.tools.dispatching import Bench, call, text, violations
+from tests.tools.dispatch_bench import Bench, call, text, violations
 
 SETTINGS = Tools(confirm=Confirm(mode="allow"), offload=Offload(inline_chars=2_000, read_chars=3_000))
 

@@ -12,7 +12,7 @@ from holdfast.records import Message, Opaque, Text, ToolDefinition, ToolResult, 
 from holdfast.tools.carriers import answer, carrier_of, definition_of, functions_text, given, unwrapped, waiting
 from holdfast.tools.contract import RefusedCall
 from holdfast.wire import DIALECTS
-from tests.tools.sets import CORE, GITHUB, MODELS, body, call, of, tool, toolset
+from tests.tools.toolsets import CORE, GITHUB, MODELS, body, call, of, tool, toolset
 
 FOUND = tuple(definition_of(tool(name, words=2)) for name in ("mcp__a__one", "mcp__a__two"))
 NAMES = tuple(each.name for each in FOUND)

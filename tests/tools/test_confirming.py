@@ -20,7 +20,7 @@ from holdfast.tools import confirmation
 from holdfast.tools.confirmation import Confirmations, Decision, Question
 from holdfast.tools.contract import Cancel, Effect, Tool, ToolContext
 from holdfast.tools.workspace import Workspace
-from tests.tools.dispatching import made, says
+from tests.tools.dispatch_bench import says, tool_named
 
 CHANGING: list[Effect] = ["write", "execute", "network"]
 
@@ -30,7 +30,7 @@ def about(input: Mapping[str, Any]) -> str:
 
 
 def write(**fields: Any) -> Tool:
-    return made("write_file", says(), "write", **{"subject": about} | fields)
+    return tool_named("write_file", says(), "write", **{"subject": about} | fields)
 
 
 class User:
@@ -63,7 +63,7 @@ def decide(
 @pytest.mark.parametrize("effect", ["none", "read"])
 def test_what_changes_nothing_is_not_asked(tmp_path: Path, effect: Effect) -> None:
     for mode in ("ask", "allow", "deny"):
-        assert decide(Confirmations(Confirm(mode=mode)), tmp_path, made("t", says(), effect)).allowed
+        assert decide(Confirmations(Confirm(mode=mode)), tmp_path, tool_named("t", says(), effect)).allowed
 
 
 @pytest.mark.parametrize("effect", CHANGING)
@@ -71,7 +71,7 @@ def test_what_changes_something_is_asked_once_each_time(tmp_path: Path, effect: 
     user = User(Decision(True), Decision(False, why="not now"))
     told: list[Event] = []
     confirmations = Confirmations(Confirm(), ask=user)
-    tool = made("t", says(), effect, subject=about)
+    tool = tool_named("t", says(), effect, subject=about)
     assert decide(confirmations, tmp_path, tool, told=told) == Decision(True)
     assert decide(confirmations, tmp_path, tool, told=told) == Decision(False, why="not now")
     assert len(user.asked) == 2
@@ -85,7 +85,7 @@ def test_a_tool_may_say_itself_whether_it_asks(tmp_path: Path) -> None:
     user = User(Decision(False))
     confirmations = Confirmations(Confirm(), ask=user)
     assert decide(confirmations, tmp_path, write(confirm=False)).allowed
-    assert not decide(confirmations, tmp_path, made("look", says(), "read", confirm=True)).allowed
+    assert not decide(confirmations, tmp_path, tool_named("look", says(), "read", confirm=True)).allowed
     assert [question.tool for question in user.asked] == ["look"]
 
 
@@ -108,7 +108,7 @@ def test_settings_decide_and_deny_wins(tmp_path: Path, settings: Confirm, allowe
 
 
 def test_deny_also_holds_for_what_changes_nothing_and_for_what_was_allowed(tmp_path: Path) -> None:
-    assert not decide(Confirmations(Confirm(deny=("look",))), tmp_path, made("look", says(), "read")).allowed
+    assert not decide(Confirmations(Confirm(deny=("look",))), tmp_path, tool_named("look", says(), "read")).allowed
     home = tmp_path / "home"
     decide(Confirmations(Confirm(), home=home, ask=User(Decision(True, "always"))), tmp_path)
     assert not decide(Confirmations(Confirm(deny=("write_file",)), home=home), tmp_path).allowed
@@ -129,7 +129,7 @@ def test_a_decision_for_the_session_covers_exactly_its_subject(tmp_path: Path, a
         assert decide(confirmations, tmp_path).allowed is allowed
     assert len(user.asked) == 1
     assert decide(confirmations, tmp_path, path="b").allowed is not allowed
-    assert decide(confirmations, tmp_path, made("other", says(), "write", subject=about)).allowed is not allowed
+    assert decide(confirmations, tmp_path, tool_named("other", says(), "write", subject=about)).allowed is not allowed
     assert decide(confirmations, other).allowed is not allowed
     assert len(user.asked) == 4
     assert not (tmp_path / "home").exists()
@@ -328,12 +328,14 @@ def test_a_question_says_all_of_it_in_printable_characters(tmp_path: Path) -> No
     user = User(Decision(False))
     confirmations = Confirmations(Confirm(), ask=user)
     command = "rm -rf x\x1b[2K\x1b[1A \u202eevil\ud800\n" + "y" * 5_000
-    decide(confirmations, tmp_path, made("run_command", says(), "execute", subject=about, source="builtin"), command)
+    decide(
+        confirmations, tmp_path, tool_named("run_command", says(), "execute", subject=about, source="builtin"), command
+    )
     (question,) = user.asked
     assert question.text.startswith("run_command wants to run a command: rm -rf x\\x1b[2K\\x1b[1A \\u202eevil�\nyyy")
     assert question.text.endswith("y" * 5_000)
     assert (question.tool, question.effect, question.input) == ("run_command", "execute", {"path": command})
-    decide(confirmations, tmp_path, made("mcp__a__b", says(), "network", source="mcp", server="a"), "x")
-    decide(confirmations, tmp_path, made("invoice", says(), "write"), "x")
+    decide(confirmations, tmp_path, tool_named("mcp__a__b", says(), "network", source="mcp", server="a"), "x")
+    decide(confirmations, tmp_path, tool_named("invoice", says(), "write"), "x")
     assert user.asked[1].text == 'mcp__a__b is to be called, a tool of the MCP server a: {"path": "x"}'
     assert user.asked[2].text == 'invoice wants to change something: {"path": "x"}'

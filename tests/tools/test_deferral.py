@@ -9,7 +9,7 @@ from holdfast.facts import model
 from holdfast.tools.carriers import definition_of
 from holdfast.tools.contract import Tool
 from holdfast.tools.deferral import DeferralPolicy, deferred, pinned, size_of
-from tests.tools.sets import CORE, MODELS, tool, toolset
+from tests.tools.toolsets import CORE, MODELS, tool, toolset
 
 OTHERS = tuple(tool(name) for name in ("alpha", "beta", "gamma"))
 TOKENS = {"read_file": 100, "grep_files": 100, "run_command": 100, "alpha": 300, "beta": 200, "gamma": 100}

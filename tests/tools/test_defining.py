@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Image, Text, canonical_json
 from holdfast.tools.contract import Tool, ToolContext, ToolOutput, Touch
 from holdfast.tools.function_tools import tool
-from tests.tools.dispatching import Bench, text
+from tests.tools.dispatch_bench import Bench, text
 
 
 class Point(Struct):

@@ -19,7 +19,7 @@ from holdfast.tools.dispatcher import Dispatcher
 from holdfast.tools.results import CANCELLED, NOT_BEGUN
 from holdfast.tools.time_limits import in_thread
 from tests.support.toolboxes import dispatcher
-from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text, violations
+from tests.tools.dispatch_bench import ALLOW, Bench, call, raises, says, text, tool_named, violations
 
 
 class Floor:
@@ -41,7 +41,7 @@ class Floor:
             self.log.append(f"-{name}")
             return ToolOutput(content=name)
 
-        return made(name, run, effect, **fields)
+        return tool_named(name, run, effect, **fields)
 
 
 def hang(ignores: bool = False, began: Callable[[], None] = lambda: None) -> Callable[..., Any]:
@@ -128,7 +128,7 @@ def test_a_call_that_delegates_does_not_wait_for_itself(tmp_path: Path) -> None:
             below = await asyncio.gather(*(agent(inside).run([call(name)]) for name in "ab"))
             return ToolOutput(content=" ".join(text(answer) for (answer,) in below))
 
-        outer = agent({"delegate": made("delegate", delegate, "write"), "w": floor.tool("w", "write")})
+        outer = agent({"delegate": tool_named("delegate", delegate, "write"), "w": floor.tool("w", "write")})
         first, _ = await outer.run([call("delegate"), call("w")])
         assert text(first) == "a b"
         assert not writing.locked()
@@ -170,8 +170,8 @@ def test_a_question_does_not_keep_others_from_changing_things(tmp_path: Path) ->
 @pytest.mark.parametrize("own", [True, False])
 def test_a_call_that_takes_too_long_is_stopped(tmp_path: Path, own: bool) -> None:
     settings = Tools(confirm=ALLOW.confirm, timeout_s=60 if own else 0.02)
-    slow = made("slow", hang(), "write", timeout_s=0.02 if own else None)
-    bench = Bench(tmp_path, slow, made("next", says(), "write"), settings=settings)
+    slow = tool_named("slow", hang(), "write", timeout_s=0.02 if own else None)
+    bench = Bench(tmp_path, slow, tool_named("next", says(), "write"), settings=settings)
     first, second = bench.run(call("slow"), call("next"))
     assert text(first) == "slow was stopped: it took more than 0.02 seconds."
     assert (first.cancelled, first.result.is_error) == (False, True)
@@ -181,8 +181,8 @@ def test_a_call_that_takes_too_long_is_stopped(tmp_path: Path, own: bool) -> Non
 
 def test_a_call_that_ignores_its_end_is_left_behind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> str:
-        tool = made("slow", hang(ignores=True), "write", timeout_s=0.02)
-        bench = Bench(tmp_path, tool, made("next", says(), "write"))
+        tool = tool_named("slow", hang(ignores=True), "write", timeout_s=0.02)
+        bench = Bench(tmp_path, tool, tool_named("next", says(), "write"))
         first, second = await bench.dispatcher.run([call("slow"), call("next")])
         assert time_limits._left
         assert text(second) == "done"
@@ -207,7 +207,7 @@ def test_a_thread_that_hangs_is_told_and_left_behind(tmp_path: Path) -> None:
         return ToolOutput()
 
     async def main() -> None:
-        (answer,) = await Bench(tmp_path, made("t", run, timeout_s=0.02)).dispatcher.run([call("t")])
+        (answer,) = await Bench(tmp_path, tool_named("t", run, timeout_s=0.02)).dispatcher.run([call("t")])
         assert "may still be at work" in text(answer)
         over.set()
         while time_limits._left:
@@ -224,7 +224,7 @@ def test_a_loop_ends_although_a_thread_hangs(tmp_path: Path) -> None:
         await in_thread(over.wait, 30)
         return ToolOutput()
 
-    assert Bench(tmp_path, made("t", run, timeout_s=0.02)).one("t").result.is_error
+    assert Bench(tmp_path, tool_named("t", run, timeout_s=0.02)).one("t").result.is_error
     assert "holdfast-wait" in {thread.name for thread in threading.enumerate()}
     over.set()
 
@@ -241,7 +241,7 @@ def test_what_a_thread_raises_is_an_answer(tmp_path: Path) -> None:
         return run
 
     errors = [ValueError("x"), SystemExit(2), KeyboardInterrupt(), asyncio.CancelledError(), StopIteration()]
-    tools = [made(f"t{n}", run_with(error)) for n, error in enumerate(errors)]
+    tools = [tool_named(f"t{n}", run_with(error)) for n, error in enumerate(errors)]
     answers = Bench(tmp_path, *tools).run(*(call(tool.name) for tool in tools))
     assert [text(answer).split(" failed: ")[1] for answer in answers] == [
         "ValueError: x",
@@ -262,7 +262,12 @@ def test_cancel_ends_what_runs_and_answers_what_has_not_begun(tmp_path: Path) ->
         await asyncio.Event().wait()
         return ToolOutput()
 
-    tools = made("quick", says()), made("hangs", hang()), made("last", last), made("w", says(), "write")
+    tools = (
+        tool_named("quick", says()),
+        tool_named("hangs", hang()),
+        tool_named("last", last),
+        tool_named("w", says(), "write"),
+    )
     bench = Bench(tmp_path, *tools)
     calls = [call("quick"), call("hangs"), call("last"), call("w"), call("quick", id="again"), call("unknown")]
     answers = bench.run(*calls, cancel=cancel)
@@ -277,13 +282,13 @@ def test_cancel_ends_what_runs_and_answers_what_has_not_begun(tmp_path: Path) ->
 def test_cancel_that_was_said_before_runs_nothing(tmp_path: Path) -> None:
     cancel = Cancel()
     cancel.set()
-    bench = Bench(tmp_path, made("t", raises(AssertionError()), "write"))
+    bench = Bench(tmp_path, tool_named("t", raises(AssertionError()), "write"))
     assert [text(answer) for answer in bench.run(call("t"), call("u"), cancel=cancel)] == [NOT_BEGUN] * 2
 
 
 def test_cancel_from_another_thread(tmp_path: Path) -> None:
     cancel = Cancel()
-    bench = Bench(tmp_path, made("t", hang(began=lambda: threading.Thread(target=cancel.set).start())))
+    bench = Bench(tmp_path, tool_named("t", hang(began=lambda: threading.Thread(target=cancel.set).start())))
     (answer,) = bench.run(call("t"), cancel=cancel)
     assert text(answer) == CANCELLED
 
@@ -298,7 +303,7 @@ def test_cancel_while_a_call_waits_for_its_turn_or_for_an_answer(tmp_path: Path)
             await asyncio.Event().wait()
             return Decision(True)
 
-        tools = {"w": made("w", says(), "write")}
+        tools = {"w": tool_named("w", says(), "write")}
         waits = dispatcher(tmp_path, tools, write_lock=writing)
         asks = dispatcher(tmp_path, tools, settings=Tools(), confirmations=Confirmations(Confirm(), ask=ask))
         async with writing:
@@ -328,7 +333,9 @@ def test_cancelling_the_run_itself_cancels_its_tools_and_propagates(tmp_path: Pa
             finally:
                 ended.append(context.tool_use_id)
 
-        bench = Bench(tmp_path, made("a", run), made("b", run), made("w", says(), "write"), grace_s=5.0)
+        bench = Bench(
+            tmp_path, tool_named("a", run), tool_named("b", run), tool_named("w", says(), "write"), grace_s=5.0
+        )
         task = asyncio.create_task(bench.dispatcher.run([call("a"), call("b"), call("w")]))
         await began.wait()
         task.cancel()
@@ -355,7 +362,7 @@ def test_cancelling_the_run_while_a_call_is_ending_leaves_nothing_behind(tmp_pat
                 await asyncio.sleep(0.02)
             return ToolOutput()
 
-        tool = made("t", run, "write", timeout_s=0.005 if first == "late" else 60)
+        tool = tool_named("t", run, "write", timeout_s=0.005 if first == "late" else 60)
         bench = Bench(tmp_path, tool, grace_s=5.0)
         task = asyncio.create_task(bench.dispatcher.run([call("t")], cancel=cancel))
         await began.wait()
@@ -378,7 +385,7 @@ def test_an_exception_that_comes_with_a_cancel_is_not_reported_as_forgotten(tmp_
 
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, about: reported.append(about))
-        bench = Bench(tmp_path, made("t", raises(ValueError("at the same moment")), "write"))
+        bench = Bench(tmp_path, tool_named("t", raises(ValueError("at the same moment")), "write"))
         for steps in range(16):
             runs = [asyncio.create_task(bench.dispatcher.run([call(name)])) for name in ("t", "unknown")]
             for _ in range(steps):
@@ -394,7 +401,7 @@ def test_an_exception_that_comes_with_a_cancel_is_not_reported_as_forgotten(tmp_
 
 def test_nothing_is_left_behind_after_a_run(tmp_path: Path) -> None:
     async def main() -> None:
-        bench = Bench(tmp_path, made("t", says()), made("w", raises(ValueError()), "write"))
+        bench = Bench(tmp_path, tool_named("t", says()), tool_named("w", raises(ValueError()), "write"))
         await bench.dispatcher.run([call("t"), call("w"), call("none")], cancel=Cancel())
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -408,7 +415,7 @@ def test_a_finished_output_survives_a_cancel_that_comes_too_late(tmp_path: Path)
         cancel.set()
         return output
 
-    answers = Bench(tmp_path, made("t", says()), made("w", says(), "write"), shape=shape).run(
+    answers = Bench(tmp_path, tool_named("t", says()), tool_named("w", says(), "write"), shape=shape).run(
         call("t"), call("w"), cancel=cancel
     )
     assert [text(answer) for answer in answers] == ["done", NOT_BEGUN]
@@ -424,5 +431,5 @@ def test_shaping_goes_one_at_a_time(tmp_path: Path) -> None:
         now[0] -= 1
         return output
 
-    Bench(tmp_path, made("t", says()), shape=shape).run(*(call("t", id=str(n)) for n in range(8)))
+    Bench(tmp_path, tool_named("t", says()), shape=shape).run(*(call("t", id=str(n)) for n in range(8)))
     assert most == [1]

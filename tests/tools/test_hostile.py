@@ -25,8 +25,8 @@ from holdfast.tools.offload import PREFIX, Offloader
 from holdfast.tools.validation import check
 from holdfast.tools.workspace import Workspace
 from tests.support.toolboxes import toolbox
-from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text
-from tests.tools.offloading import stays, stored, tool
+from tests.tools.dispatch_bench import ALLOW, Bench, call, raises, says, text, tool_named
+from tests.tools.offloads import stays, stored, tool
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 ENDLESS = "(a+)+$"
@@ -105,7 +105,7 @@ def test_everything_else_of_it_is_applied_as_ever(rule: Any, draft: Any) -> None
 @pytest.mark.parametrize("length", [10, 20_000])
 def test_nor_does_it_for_a_large_input(tmp_path: Path, length: int) -> None:
     schema = json.dumps({"properties": {"a": {"pattern": ENDLESS}}}).encode()
-    tool = made("mcp__s__t", says("ran"), input_schema=schema, source="mcp")
+    tool = tool_named("mcp__s__t", says("ran"), input_schema=schema, source="mcp")
     assert text(Bench(tmp_path, tool).one("mcp__s__t", {"a": LURE, "b": "x" * length})) == "ran"
 
 
@@ -113,7 +113,7 @@ def test_nor_does_it_for_a_large_input(tmp_path: Path, length: int) -> None:
 
 
 def test_a_second_event_loop_takes_turns_as_the_first_one_did(tmp_path: Path) -> None:
-    box = opened(tmp_path, made("long", says("x" * 20_000)))
+    box = opened(tmp_path, tool_named("long", says("x" * 20_000)))
     calls = [call("long", id=str(each)) for each in range(5)]
     for _ in range(3):
         ran = asyncio.run(box.run(calls))
@@ -125,7 +125,7 @@ def test_questions_are_asked_in_every_event_loop(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         return Decision(True)
 
-    tools = [made(name, says(), confirm=True) for name in "abc"]
+    tools = [tool_named(name, says(), confirm=True) for name in "abc"]
     box = opened(tmp_path, *tools, settings=Tools(), confirm=ask)
     for _ in range(3):
         ran = asyncio.run(box.run([call(name) for name in "abc"]))
@@ -137,7 +137,7 @@ def test_a_cancel_that_was_never_said_cancels_nothing_in_another_loop(tmp_path: 
         await asyncio.sleep(0.01)
         return ToolOutput(content="done")
 
-    bench, cancel = Bench(tmp_path, made("slow", slow)), Cancel()
+    bench, cancel = Bench(tmp_path, tool_named("slow", slow)), Cancel()
     for _ in range(2):
         assert [text(one) for one in bench.run(call("slow"), cancel=cancel)] == ["done"]
     cancel.set()
@@ -145,7 +145,7 @@ def test_a_cancel_that_was_never_said_cancels_nothing_in_another_loop(tmp_path: 
 
 
 def test_an_input_given_as_text_loses_no_answer(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, made("t", says()))
+    bench = Bench(tmp_path, tool_named("t", says()))
     calls = (ToolUse("1", "t", '{"a":1}'), call("t", id="2"))  # type: ignore[arg-type]
     assert [text(answer) for answer in bench.run(*calls)] == ["done", "done"]
 
@@ -162,7 +162,7 @@ def test_a_thousand_calls_are_answered_a_few_at_a_time(tmp_path: Path) -> None:
         return ToolOutput(content=context.tool_use_id)
 
     calls = [call("t", id=str(each)) for each in range(1_000)]
-    answers = Bench(tmp_path, made("t", run)).run(*calls)
+    answers = Bench(tmp_path, tool_named("t", run)).run(*calls)
     assert [text(answer) for answer in answers] == [str(each) for each in range(1_000)]
     assert most == AT_ONCE
 
@@ -176,7 +176,12 @@ def test_a_guide_of_a_turn_that_was_cut_is_given_again(tmp_path: Path) -> None:
         return ToolOutput()
 
     async def main() -> None:
-        box = opened(tmp_path, made("t", says(), guide="how"), made("f", forever), made("u", says(), guide="why"))
+        box = opened(
+            tmp_path,
+            tool_named("t", says(), guide="how"),
+            tool_named("f", forever),
+            tool_named("u", says(), guide="why"),
+        )
         await box.run([call("u")])
         cut = asyncio.create_task(box.run([call("t"), call("f")]))
         while "tool:t" not in box.guides.delivered:
@@ -307,7 +312,7 @@ def test_c42_a_text_that_only_looks_like_a_reference_is_none(tmp_path: Path) -> 
 
 def test_no_address_in_memory_reaches_the_model(tmp_path: Path) -> None:
     found = object(), asyncio.Lock(), says, lambda: None
-    bench = Bench(tmp_path, *(made(f"t{n}", raises(KeyError(each))) for n, each in enumerate(found)))
+    bench = Bench(tmp_path, *(tool_named(f"t{n}", raises(KeyError(each))) for n, each in enumerate(found)))
     for n in range(len(found)):
         assert "0x" not in text(bench.one(f"t{n}"))
 

@@ -13,7 +13,7 @@ from holdfast.records import Message, Opaque, Text, ToolUse
 from holdfast.tools.lifecycle import ToolUsage, ToolUsageState, demotions, pays
 from holdfast.wire import Body, dialect_of
 from tests import shapes
-from tests.tools.sets import CORE, MODELS, call, settings, through, tool, toolset, used
+from tests.tools.toolsets import CORE, MODELS, call, settings, through, tool, toolset, used
 
 
 def decoded(shape: shapes.Shape) -> tuple[str, tuple[Message, ...]] | None:

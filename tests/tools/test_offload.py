@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from holdfast.config.sections.agent import Offload
 from holdfast.records import Block, Document, Image, Opaque, Text, ToolUse
 from holdfast.tools.offload import PREFIX, Offloader, characters, is_reference
-from tests.tools.offloading import names, numbered, only, stays, stored, tool
+from tests.tools.offloads import names, numbered, only, stays, stored, tool
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -16,7 +16,7 @@ from holdfast.records import Image, Text
 from holdfast.tools import safe_files
 from holdfast.tools.offload import Offloader, directory_of, is_reference
 from holdfast.tools.safe_files import write_private
-from tests.tools.offloading import names, numbered, only, stays, stored, tool
+from tests.tools.offloads import names, numbered, only, stays, stored, tool
 
 
 @pytest.fixture

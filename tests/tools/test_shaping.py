@@ -22,7 +22,7 @@ from holdfast.tools.offload import PREFIX, Offloader, directory_of, is_reference
 from holdfast.tools.results import ResultPipeline
 from holdfast.tools.workspace import Workspace
 from tests.support.toolboxes import dispatcher
-from tests.tools.offloading import tool
+from tests.tools.offloads import tool
 
 LONG = "".join(f"{number:07d}\n" for number in range(20_000))
 

@@ -9,7 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Opaque, Text
 from holdfast.tools.contract import RefusedCall, ResolvedCall
 from holdfast.wire import DIALECTS
-from tests.tools.sets import (
+from tests.tools.toolsets import (
     CARRIERS,
     CORE,
     GITHUB,

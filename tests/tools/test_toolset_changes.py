@@ -11,7 +11,7 @@ from holdfast.simulator.checks import anthropic as anthropic_checks
 from holdfast.tools.contract import ResolvedCall
 from holdfast.tools.lifecycle import ToolUsage
 from holdfast.tools.toolset import ToolSet
-from tests.tools.sets import (
+from tests.tools.toolsets import (
     CARRIERS,
     CORE,
     GITHUB,

@@ -10,7 +10,7 @@ from holdfast.simulator.checks import anthropic as anthropic_checks
 from holdfast.tools.carriers import fitting
 from holdfast.tools.toolset import ToolSet
 from holdfast.wire import DIALECTS
-from tests.tools.sets import CORE, GITHUB, body, call, chain, of, refused, resolves, stored, toolset, used
+from tests.tools.toolsets import CORE, GITHUB, body, call, chain, of, refused, resolves, stored, toolset, used
 
 OTHER = {"references": "anthropic:claude-haiku-4-5", "additional": "openai:gpt-5.6"}
 NAMES = [each.name for each in GITHUB]

@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.tools.mcp import McpServer, stdio
+from tests.tools.mcp.http_server import Serving
 from tests.tools.mcp.hubs import QUICK, SERVERS, Owner, call, hub, plain, until
-from tests.tools.mcp.serving import Serving
 
 
 def hostile(*arguments: object, **fields: Any) -> McpServer:

@@ -21,8 +21,8 @@ from tests.tools.mcp.hubs import QUICK, SERVERS, Owner, call, hub, until
 
 pytest.importorskip("mcp")
 
+from tests.tools.mcp.http_server import Serving
 from tests.tools.mcp.servers.official import build
-from tests.tools.mcp.serving import Serving
 
 NAMES = ("add", "crash", "echo", "large", "meet", "remove", "wait")
 

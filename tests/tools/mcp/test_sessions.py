@@ -24,8 +24,8 @@ from tests.tools.mcp.hubs import call, hub, official, plain, until, where
 pytest.importorskip("mcp")
 
 from tests.support.toolboxes import dispatcher
+from tests.tools.mcp.http_server import Serving
 from tests.tools.mcp.servers.official import build
-from tests.tools.mcp.serving import Serving
 
 MODEL = "anthropic:claude-sonnet-4-5"
 FOR_EVER = Mcp(reconnect_s=60)

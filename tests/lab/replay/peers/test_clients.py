@@ -11,7 +11,7 @@ from holdfast.caches.prompts import Mark
 from tests.clients.agents import Agent
 from tests.clients.agents.claude_code import ClaudeCode
 from tests.clients.agents.opencode import OpenCode
-from tests.clients.comparing import provider, task
+from tests.clients.comparison import provider, task
 from tests.clients.programs import Place
 from tests.lab.replay.peers.comparing import compared, sent
 

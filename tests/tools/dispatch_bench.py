@@ -16,7 +16,7 @@ from holdfast.tools.workspace import Workspace
 from tests.support.toolboxes import ALLOW, dispatcher
 
 
-def made(name: str, run: Callable[..., Any], effect: Effect = "read", **fields: Any) -> Tool:
+def tool_named(name: str, run: Callable[..., Any], effect: Effect = "read", **fields: Any) -> Tool:
     return Tool(name=name, description=name, run=run, effect=effect, **fields)
 
 

@@ -90,7 +90,7 @@ class MemoryDoor(Door):
         return {entry.title: entry.id for entry in known}
 
 
-def asking(*said: str, dialect: str = "anthropic", system: Any = HOST, **more: Any) -> bytes:
+def client_request(*said: str, dialect: str = "anthropic", system: Any = HOST, **more: Any) -> bytes:
     """What a client sends: users and the model have said these in turn."""
     roles = ("user", "model" if dialect == "gemini" else "assistant")
     turns = [(roles[number % 2], text) for number, text in enumerate(said)]

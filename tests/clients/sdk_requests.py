@@ -23,7 +23,7 @@ ANSWER = {
 """What a provider may say."""
 
 
-def asked(words: str = "count", **members: Any) -> dict[str, Any]:
+def anthropic_request(words: str = "count", **members: Any) -> dict[str, Any]:
     return claude.asking(words, system=MANUAL, **members)
 
 
