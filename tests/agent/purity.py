@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, get_args, get_type_hints
 
-from holdfast.agent.window import entries, renderer, texts, times
+from holdfast.agent.window import entries, renderer, texts
 from holdfast.agent.window.entries import Entry, Static, TimelineItem, Window
 from holdfast.records import Block, Document, Image, Message, Opaque, ToolDefinition
 
-RENDERING = (entries, renderer, texts, times)
+RENDERING = (entries, renderer, texts)
 PLAIN = {
     *(Window, Static, Message, bool, int, str, float, tuple, frozenset, type(None), object),
     *get_args(Entry),

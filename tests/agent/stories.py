@@ -16,10 +16,9 @@ from holdfast.agent.window.entries import (
     message_json,
     to_json,
 )
-from holdfast.agent.window.flush import flush
 from holdfast.agent.window.projection import advance
 from holdfast.agent.window.renderer import render
-from holdfast.agent.window.state import Projection
+from holdfast.agent.window.state import Projection, flush
 from holdfast.records import Block, Message, Text, ToolResult, ToolUse
 from holdfast.records.events import Envelope, Event
 from holdfast.records.events.agent import SessionRefreshed, TurnAnswered, TurnToolsAnswered, WindowAppended, WindowSent

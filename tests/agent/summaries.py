@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast import facts
-from holdfast.agent.compaction.summary_request import INSTRUCTION, SECTIONS
+from holdfast.agent.compaction.summary import INSTRUCTION, SECTIONS
 from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Compacted
 from holdfast.config.keys import Settings

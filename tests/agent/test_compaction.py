@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.compaction.carry_over import ASKED
 from holdfast.agent.compaction.sizes import counted, length
-from holdfast.agent.compaction.summary_entry import OUTLINE, SUMMARY
-from holdfast.agent.compaction.summary_request import AGAIN, INSTRUCTION
+from holdfast.agent.compaction.summary import AGAIN, INSTRUCTION, OUTLINE, SUMMARY
 from holdfast.agent.model_call import CallFailed, Stopped
 from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Compacted, Static, Window

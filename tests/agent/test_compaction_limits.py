@@ -9,14 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.agent.compaction.compactor import done_notice, in_vain_notice
-from holdfast.agent.compaction.limits import due, estimate_payback, is_too_long, limit_of, reserve_of
-from holdfast.agent.compaction.sizes import message_tokens, sizes
+from holdfast.agent.compaction.sizes import (
+    due,
+    estimate_payback,
+    limit_of,
+    message_tokens,
+    reserve_of,
+    sizes,
+)
 from holdfast.agent.contract import Compaction
 from holdfast.agent.costs import summed
 from holdfast.agent.window.entries import Entry, Static
 from holdfast.config.sections.agent import Compaction as Settings
 from holdfast.facts import IMAGE_TOKENS, estimate, rates
 from holdfast.records import Document, Image, Message, Opaque, RedactedThinking, Text, Thinking, ToolResult, ToolUse
+from holdfast.wire import is_too_long
 from tests.agent.histories import CONTEXT, tool_turn, user, windows
 
 CONTEXT_LIMIT = 200_000

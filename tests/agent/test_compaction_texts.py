@@ -9,13 +9,18 @@ from hypothesis import strategies as st
 from holdfast.agent.compaction.carry_over import ASKED, HEADING, OPENING, facts, read, standing, told_again, written
 from holdfast.agent.compaction.cut import SUMMARY_TOKENS
 from holdfast.agent.compaction.sizes import Sizes
-from holdfast.agent.compaction.summary_entry import BOUNDS, OUTLINE, SUMMARY, OpenWork, composed, outline
-from holdfast.agent.compaction.summary_request import (
+from holdfast.agent.compaction.summary import (
     AGAIN,
+    BOUNDS,
     INSTRUCTION,
+    OUTLINE,
     SECTIONS,
+    SUMMARY,
+    OpenWork,
     UnusableSummary,
+    composed,
     instruction,
+    outline,
     sections,
     summary_of,
 )

@@ -22,8 +22,7 @@ from holdfast.agent.stable_text import (
     compose_before,
     instructions,
 )
-from holdfast.agent.window.texts import CONTINUE
-from holdfast.agent.window.times import written
+from holdfast.agent.window.texts import CONTINUE, written
 from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent import git
-from holdfast.agent.surroundings import CHANGED_PATHS, STATUS_LINES, changed, surroundings
+from holdfast.agent.surroundings import CHANGED_PATHS, STATUS_LINES, changed, repository_of, surroundings
 
 NOON = 1_790_000_000.0  # 2026-09-21 13:33:20 UTC, a Monday
 
@@ -20,7 +19,7 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 @pytest.fixture(autouse=True)
 def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nobody's git settings, no repository above, and all the time that a busy machine needs."""
-    monkeypatch.setattr(git, "TIMEOUT_S", 60.0)
+    monkeypatch.setattr("holdfast.agent.surroundings.GIT_TIMEOUT_S", 60.0)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
@@ -133,11 +132,11 @@ class TestGit:
         run_git(work, "init")
         run_git(work, "commit", "--allow-empty", "-m", "one")
         run_git(work, "checkout", "--detach")
-        found = git.look(work)
-        assert found is not None
-        assert found.branch is None
-        assert f"Branch: none, at commit {found.commit}\n" in look(work)
-        assert len(found.commit) >= 7
+        repository = repository_of(work)
+        assert repository is not None
+        assert repository.branch is None
+        assert f"Branch: none, at commit {repository.commit}\n" in look(work)
+        assert len(repository.commit) >= 7
 
     def test_the_status_is_bounded(self, work: Path) -> None:
         run_git(work, "init")
@@ -249,7 +248,7 @@ def test_a_git_of_the_workspace_is_not_run(work: Path, monkeypatch: pytest.Monke
 
 def test_a_git_that_hangs_is_left(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a child of it keeps the pipe open."""
-    monkeypatch.setattr(git, "TIMEOUT_S", 0.1)
+    monkeypatch.setattr("holdfast.agent.surroundings.GIT_TIMEOUT_S", 0.1)
     programs(work.parent / "bin", "sleep 1000 & sleep 1000", monkeypatch)
     assert "Git" not in look(work)
 

@@ -12,7 +12,7 @@ from holdfast.agent.window.entries import (
     ProcessExited,
     UserMessage,
 )
-from holdfast.agent.window.flush import flush
+from holdfast.agent.window.state import flush
 from holdfast.records.events.agent import AttemptFailed, GoalSet
 from holdfast.records.events.sessions import ProcessExited as Exited
 from holdfast.records.events.sessions import TurnStarted

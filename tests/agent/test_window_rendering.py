@@ -15,7 +15,7 @@ from holdfast.agent.window.entries import (
     message_json,
 )
 from holdfast.agent.window.renderer import coalesce, render
-from holdfast.agent.window.times import written, zone
+from holdfast.agent.window.texts import written, zone
 from holdfast.errors import HoldfastError
 from holdfast.records import (
     Block,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.compaction.summary_request import INSTRUCTION
+from holdfast.agent.compaction.summary import INSTRUCTION
 from holdfast.cli.demo import table
 from holdfast.cli.demo.table import Saving
 from holdfast.demo import session, workspace

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.compaction.limits import due
-from holdfast.agent.compaction.summary_request import INSTRUCTION, SECTIONS
+from holdfast.agent.compaction.sizes import due
+from holdfast.agent.compaction.summary import INSTRUCTION, SECTIONS
 from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Compacted, SessionContext
 from holdfast.agent.window.renderer import render

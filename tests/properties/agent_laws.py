@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import facts
-from holdfast.agent.compaction.summary_request import AGAIN, INSTRUCTION
+from holdfast.agent.compaction.summary import AGAIN, INSTRUCTION
 from holdfast.agent.log_content import from_line
 from holdfast.agent.window.entries import Entry, Static, entry_from, from_json, message_from, messages_from
 from holdfast.agent.window.renderer import entry_messages

@@ -11,12 +11,12 @@ from typing import Any
 from holdfast.config.sections.agent import Confirm, Tools
 from holdfast.records import Opaque, Text, ToolResult, ToolUse, canonical_json
 from holdfast.records.events import Bus, Envelope
-from holdfast.tools.call_checks import read_input, unknown
 from holdfast.tools.contract import RefusedCall, ResolvedCall, Tool
 from holdfast.tools.dispatcher import CallServices, Dispatcher
 from holdfast.tools.journal import ToolJournal
 from holdfast.tools.results import ResultPipeline
 from holdfast.tools.toolbox import Toolbox, ToolHost, ToolSession, ToolSources
+from holdfast.tools.validation import read_input, unknown
 from holdfast.tools.workspace import Workspace
 
 MODEL = "anthropic:claude-opus-4-6"

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         Compaction,
         CostLine,
         DelegateResult,
+        Equipment,
+        Host,
         InspectedBlock,
         OutgoingRequest,
         Provider,
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
         Watch,
     )
     from .effort import DEFAULT, check_effort, lost_section, price_of_change
-    from .host import Equipment, Host
     from .log import DAMAGED, SUFFIX, TORN, SessionOnDisk, listed, log_path, read_log
     from .model_call import Stopped
     from .program import open_agent
@@ -39,11 +40,10 @@ else:
         {
             "": "model_choice routing",
             ".contract": (
-                "Compaction CostLine DelegateResult InspectedBlock OutgoingRequest Provider ProviderAnswer "
-                "SideRequest Task Turn Unreachable Watch"
+                "Compaction CostLine DelegateResult Equipment Host InspectedBlock OutgoingRequest Provider "
+                "ProviderAnswer SideRequest Task Turn Unreachable Watch"
             ),
             ".effort": "DEFAULT check_effort lost_section price_of_change",
-            ".host": "Equipment Host",
             ".log": "DAMAGED SUFFIX SessionOnDisk TORN listed log_path read_log",
             ".model_call": "Stopped",
             ".program": "open_agent",

@@ -15,8 +15,7 @@ from holdfast.records import Document, Image
 from holdfast.records.events import CATALOGUE, Bus, Event
 from holdfast.tools import Cancel, Effect, GuideSection, Tool
 
-from .contract import Task, Watch
-from .host import Equipment, Host
+from .contract import Equipment, Host, Task, Watch
 
 EFFECTS: tuple[str, ...] = get_args(Effect)
 

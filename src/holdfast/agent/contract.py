@@ -1,17 +1,23 @@
-"""What goes in and out of the agent: the provider it speaks to, who watches it, and what a turn came to."""
+"""What goes in and out of the agent: its host and provider, who watches it, and the result of a turn."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, ToolUse, Usage
-from holdfast.tools import ToolAnswer
+from holdfast.records.events import Bus
+from holdfast.store import Store
+from holdfast.tools import Confirmer, GuideSection, Tool, ToolAnswer
+from holdfast.tools.mcp import Hub
 from holdfast.wire import Unreachable as Unreachable
 
 from .window.entries import Status
@@ -176,3 +182,36 @@ class InspectedBlock(Struct, frozen=True, kw_only=True):
     cached: bool
     head: str
     """Its beginning."""
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """What sessions run on."""
+
+    provider: Provider
+    engine: EngineCore
+    store: Store | None = None
+    """Where events and knowledge are kept; without one there is no knowledge."""
+    bus: Bus | None = None
+    """Who hears of events as they happen."""
+    tenant: str = ""
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """How pauses between retries are waited for."""
+    confirm: Confirmer | None = None
+    """Asked before a tool changes something; without one such calls are refused."""
+    hub: Hub | None = None
+    """The connected MCP servers."""
+
+
+class Equipment(Struct, frozen=True, kw_only=True):
+    """What the host's agents have beside, or instead of, what ours have."""
+
+    tools: Sequence[Tool] = ()
+    builtins: bool = True
+    """Whether the built-in tools are declared too."""
+    persona: str | None = None
+    """Takes the place of our persona."""
+    guides: Mapping[str, str] | None = None
+    """Texts by tool, shown with the first result of the tool; one of a name that ours have takes its place."""
+    sections: Sequence[GuideSection] = ()
+    """The same for several tools together."""

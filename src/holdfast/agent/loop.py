@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Document, Image, Message, Text, ToolUse
 from holdfast.records.events import AttemptFailed, TurnAnswered, TurnCancelled, TurnCompleted, TurnStarted
 from holdfast.tools import Cancel
-from holdfast.wire import Answer
+from holdfast.wire import Answer, is_too_long
 
 from . import compaction, memory_updates, model_choice, tools_array
 from .contract import CostLine, Ended, Turn, Watch
@@ -128,7 +128,7 @@ async def _ask(session: Session, turn: _Running) -> ModelAnswer | None:
     try:
         answered = await call(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
     except CallFailed as failed:
-        if compaction.is_too_long(failed.status, failed.text) and _once_more(turn):
+        if is_too_long(failed.status, failed.text) and _once_more(turn):
             compaction.elide(session, turn=turn.id, watch=turn.watch)
             await memory_updates.refresh(session, turn.id)
             return None

@@ -38,8 +38,7 @@ from holdfast.records.events import Event, MemoryEvicted, MemorySurfaced, Memory
 from holdfast.store import Store
 
 from .window.entries import Context, Entry, MemoryChanged, TimelineItem, UserMessage
-from .window.flush import says_nothing
-from .window.state import standing
+from .window.state import says_nothing, standing
 
 if TYPE_CHECKING:
     from .session import Session

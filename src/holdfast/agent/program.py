@@ -22,8 +22,7 @@ from holdfast.tools import Confirmer, GuideSection, Tool
 from holdfast.tools.mcp import Hub, started, unconnected, usable
 
 from .arguments import check_flags, check_place, check_switch
-from .contract import Provider
-from .host import Equipment, Host
+from .contract import Equipment, Host, Provider
 from .providers import HttpProvider
 from .routing import configured
 from .sessions import Sessions

@@ -60,10 +60,9 @@ from .requests import (
 )
 from .resets import Resets
 from .window.entries import Static, message_json, to_json
-from .window.flush import flush
 from .window.projection import advance
 from .window.renderer import render
-from .window.state import Projection
+from .window.state import Projection, flush
 
 if TYPE_CHECKING:
     from .sessions import Sessions

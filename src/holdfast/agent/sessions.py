@@ -45,9 +45,9 @@ from .arguments import (
     check_tools,
 )
 from .cached_contents import CachedContents
+from .contract import Equipment, Host
 from .effort import first_effort
 from .guides import agent_guides
-from .host import Equipment, Host
 from .keepalive import Keepalive
 from .log import Log, SessionOnDisk, UnreadableLog, find, log_path, read_content, stored, unreadable
 from .log_content import Damage
@@ -73,7 +73,7 @@ from .window.entries import SessionContext, Static, to_json
 from .window.projection import project
 from .window.renderer import render
 from .window.state import Projection
-from .window.times import zone
+from .window.texts import zone
 
 
 class Sessions:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -18,8 +22,7 @@ from msgspec import Struct
 from holdfast.config import printable
 from holdfast.tools import opened_directory
 
-from . import git
-from .window.times import zone_of
+from .window.texts import zone_of
 
 DEPTH = 3
 STATUS_LINES = 30
@@ -38,8 +41,21 @@ _DATE, _PLATFORM, _BRANCH, _STATUS = "Date: ", "Platform: ", "Branch: ", "Status
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _PART = 8
 """A directory below the first level takes at most one part in so many of the room, so that others have some too."""
-_ASKED = 5_000
+_CHECKED_PATHS = 5_000
 """Names of one level that git is asked about."""
+GIT_TIMEOUT_S = 2.0
+
+_GIT_OPTIONS = ("--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+_ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "LC_ALL": "C",
+}
+_KEPT_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES")
+"""Of the variables that speak to git: those that say where settings are, not which repository is meant."""
+_USERS = (b"system", b"global", b"command")
+"""Where settings come from that the user made himself."""
 
 
 class _Node(Struct):
@@ -56,7 +72,7 @@ class _Node(Struct):
 def surroundings(workspace: Path, *, now: float, timezone: str, entries: int) -> str:
     """The text that a session begins with. Reads the disk and asks git: not for an event loop."""
     root = Path(os.path.realpath(workspace))
-    repository = git.look(root)
+    repository = repository_of(root)
     system = f"{platform.system()} {platform.machine()}".strip()
     sections = [TITLE, f"{_DATE}{_day(now, timezone)}\n{_PLATFORM}{printable(system)}"]
     if repository is not None:
@@ -72,7 +88,7 @@ def _day(now: float, timezone: str) -> str:
     return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d} ({_DAYS[moment.weekday()]})"
 
 
-def _git(repository: git.Repository) -> Iterator[str]:
+def _git(repository: Repository) -> Iterator[str]:
     yield _BRANCH + (
         f"none, at commit {repository.commit}" if repository.branch is None else printable(repository.branch)
     )
@@ -94,7 +110,7 @@ def _tree(root: Path, entries: int, *, repository: bool) -> _Node:
     for depth in range(DEPTH):
         names = {node.parts: _scan(root, node, nested=repository and depth > 0) for node in level}
         paths = ["/".join((*parts, name)) for parts, items in names.items() for name in items]
-        hidden = git.ignored(root, paths[:_ASKED]) if repository else frozenset()
+        hidden = ignored_paths(root, paths[:_CHECKED_PATHS]) if repository else frozenset()
         for node in level:
             items = {name: label for name, label in names[node.parts].items() if _path(node, name) not in hidden}
             most = min(room, entries if depth == 0 else max(1, entries // _PART))
@@ -139,7 +155,7 @@ def _label(item: os.DirEntry[str], at: int) -> str:
 
 
 def _shown(name: str) -> str:
-    """A name on one line. A space before it would look like another level."""
+    """A name on one line. A space before it would repository_of like another level."""
     text = printable(name)
     return f"\\x20{text[1:]}" if text.startswith(" ") else text
 
@@ -244,3 +260,100 @@ def _named(what: str, paths: list[str]) -> list[str]:
         return []
     more = f" {MORE.format(number=len(paths) - CHANGED_PATHS)}" if len(paths) > CHANGED_PATHS else ""
     return [f"{what}: {', '.join(paths[:CHANGED_PATHS])}{more}."]
+
+
+class Repository(Struct, frozen=True, kw_only=True):
+    """The state of a git repository."""
+
+    branch: str | None
+    commit: str
+    status: tuple[tuple[str, str], ...] | None
+
+
+def repository_of(workspace: Path) -> Repository | None:
+    """The repository that contains a workspace; None where there is none, or no git."""
+    where = _run_git(workspace, "rev-parse", "--is-inside-work-tree", "--show-prefix")
+    if where is None or not where.startswith(b"true\n"):
+        return None
+    prefix = where.removeprefix(b"true\n").removesuffix(b"\n")
+    branch = _run_git(workspace, "symbolic-ref", "--short", "--quiet", "HEAD")
+    commit = _run_git(workspace, "rev-parse", "--short", "--verify", "--quiet", "HEAD") if branch is None else None
+    return Repository(
+        branch=None if branch is None else os.fsdecode(branch.removesuffix(b"\n")),
+        commit=(commit or b"").decode("ascii", "replace").strip(),
+        status=_status(workspace, prefix),
+    )
+
+
+def ignored_paths(workspace: Path, paths: Sequence[str]) -> frozenset[str]:
+    """The paths among these, relative to the workspace, that git ignores."""
+    if not paths:
+        return frozenset()
+    listed = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)  # or a name could be read as a pattern
+    answer = _run_git(workspace, "check-ignore", "-z", "--stdin", input=listed)
+    return frozenset(os.fsdecode(path.removeprefix(b"./")) for path in (answer or b"").split(b"\0") if path)
+
+
+def _status(workspace: Path, prefix: bytes) -> tuple[tuple[str, str], ...] | None:
+    options = ("--porcelain=v1", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=dirty")
+    answer = _run_git(workspace, "status", *options, "--", ".", settings=_filters(workspace))
+    if answer is None:
+        return None
+    lines = (line for line in answer.split(b"\0") if len(line) > 3)
+    return tuple((line[:2].decode("ascii", "replace"), os.fsdecode(line[3:].removeprefix(prefix))) for line in lines)
+
+
+def _filters(workspace: Path) -> dict[str, str]:
+    """Settings that switch off the filters that the repository itself defines: git runs them to compare files."""
+    answer = _run_git(workspace, "config", "--show-scope", "-z", "--name-only", "--get-regexp", r"^filter\.")
+    words = (answer or b"").split(b"\0")
+    names = {
+        key.rpartition(b".")[0] for scope, key in zip(words[::2], words[1::2], strict=False) if scope not in _USERS
+    }
+    off = ((".clean", ""), (".process", ""), (".required", "false"))
+    return {os.fsdecode(name) + member: value for name in sorted(names) for member, value in off}
+
+
+def _run_git(
+    workspace: Path, *arguments: str, input: bytes = b"", settings: Mapping[str, str] | None = None
+) -> bytes | None:
+    """The output of git; None where git is missing, fails or takes too long.
+
+    Nothing of the workspace's own is run. A repository that came as an archive brings its configuration along, and that
+    can name programs: hooks, monitors, filters, helpers for missing objects.
+    """
+    program = shutil.which("git")
+    if program is None or not Path(program).is_absolute():  # a relative one would be the workspace's
+        return None
+    try:
+        process = subprocess.Popen(
+            [program, *_GIT_OPTIONS, *arguments],
+            cwd=workspace,
+            env=_environment(settings or {}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    with process:
+        try:
+            output, _ = process.communicate(input, timeout=GIT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return None
+    return output if process.returncode == 0 else None
+
+
+def _environment(settings: Mapping[str, str]) -> dict[str, str]:
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES
+    }
+    variables |= _ENVIRONMENT
+    variables["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (key, value) in enumerate(settings.items()):
+        variables[f"GIT_CONFIG_KEY_{number}"], variables[f"GIT_CONFIG_VALUE_{number}"] = key, value
+    return variables

@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from .knowledge import Knowledge, UnchangedError
     from .markdown import EVERYWHERE, Imported, Planned, exported, import_, parsed, planned
     from .prompt_texts import ANNOUNCEMENT_AGENT
-    from .recall import knowledge_tools
     from .surface import CONSIDERED, NET, Surfacing
     from .texts import beginning, whole
-    from .tools import EMPTY, MEMORY_ADD, memory_tools
+    from .tools import EMPTY, MEMORY_ADD, knowledge_tools, memory_tools
     from .vectors import Vectors
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -54,10 +53,9 @@ else:
             ".knowledge": "Knowledge UnchangedError",
             ".markdown": "EVERYWHERE Imported Planned exported import_ parsed planned",
             ".prompt_texts": "ANNOUNCEMENT_AGENT",
-            ".recall": "knowledge_tools",
             ".surface": "CONSIDERED NET Surfacing",
             ".texts": "beginning whole",
-            ".tools": "EMPTY MEMORY_ADD memory_tools",
+            ".tools": "EMPTY MEMORY_ADD knowledge_tools memory_tools",
             ".vectors": "Vectors",
         },
     )

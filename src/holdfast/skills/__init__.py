@@ -11,12 +11,11 @@ from holdfast.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from .activation import SkillActivationRegistry
     from .fields import DESCRIPTION_CHARS, TEMPLATE, long_description, name_problems
-    from .files import UnusableLinkError, check_inside, files_of, named, real_path
     from .index import listed, render_index
     from .loader import load_roots, load_skills, places, roots_of
     from .session import SessionSkills
     from .skill import BODY_WARN_TOKENS, FILE, Skill, SkillProblem, SkillRoot, SkillSource
-    from .skill_file import problems, reason, validate_dir
+    from .skill_file import UnusableLinkError, check_inside, files_of, named, problems, real_path, reason, validate_dir
     from .store import SkillStore
     from .tools import POINTERS, register_skill_tools
 else:
@@ -25,12 +24,11 @@ else:
         {
             ".activation": "SkillActivationRegistry",
             ".fields": "DESCRIPTION_CHARS TEMPLATE long_description name_problems",
-            ".files": "UnusableLinkError check_inside files_of named real_path",
             ".index": "listed render_index",
             ".loader": "load_roots load_skills places roots_of",
             ".session": "SessionSkills",
             ".skill": "BODY_WARN_TOKENS FILE Skill SkillProblem SkillRoot SkillSource",
-            ".skill_file": "problems reason validate_dir",
+            ".skill_file": "UnusableLinkError check_inside files_of named problems real_path reason validate_dir",
             ".store": "SkillStore",
             ".tools": "POINTERS register_skill_tools",
         },

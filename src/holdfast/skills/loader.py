@@ -21,9 +21,18 @@ from holdfast.notices import warn_once
 from holdfast.tools import cut, lexical, shown
 
 from .fields import long_description
-from .files import UnusableLinkError, check_inside, lies_in, real_path
 from .skill import FILE, ShadowedSkill, Skill, SkillProblem, SkillRoot, SkillValidationError, SkippedSkill
-from .skill_file import decoded, long_body, read_bytes, read_skill, reason
+from .skill_file import (
+    UnusableLinkError,
+    check_inside,
+    decoded,
+    lies_in,
+    long_body,
+    read_bytes,
+    read_skill,
+    real_path,
+    reason,
+)
 from .store import SkillStore
 
 logger = logging.getLogger(__name__)

@@ -1,21 +1,75 @@
-"""One SKILL.md: a Skill if it keeps the format, and everything that is wrong with it if it does not."""
+"""The files of a skill: a SKILL.md with all that is wrong with it, the files beside it, and links, which are followed
+only into a root.
+
+Bodies name the files beside them relative to their directory, and nothing else says what is there.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
 from holdfast.facts import heuristic_tokens
-from holdfast.tools import open_file, shown
+from holdfast.tools import mend, open_file, shown
 
 from .fields import FieldCheck
-from .files import UnusableLinkError, check_inside, real_path
 from .frontmatter import Frontmatter
 from .skill import BODY_WARN_TOKENS, FILE, Skill, SkillProblem, SkillSource, SkillValidationError
 
 MOST_BYTES = 1_000_000
+_MOST_ENTRIES = 20_000
+"""Files and directories visited at most."""
+
+
+class UnusableLinkError(Exception):
+    """A link is not followed; the text says why."""
+
+
+def real_path(link: Path) -> Path:
+    try:
+        return Path(os.path.realpath(link, strict=True))
+    except FileNotFoundError:
+        raise UnusableLinkError("its link leads nowhere; remove it or correct it") from None
+
+
+def check_inside(real: Path, allowed: Set[Path]) -> None:
+    """Refuse a link that leads out of the roots."""
+    if not lies_in(real, allowed):
+        raise UnusableLinkError(
+            f"its link leads out of every skills root, to {shown(real)}; copy it, or name a root in skills.roots"
+        )
+
+
+def lies_in(real: Path, directories: Set[Path]) -> bool:
+    """Whether a real path is one of these or below one, however many there are."""
+    return real in directories or not directories.isdisjoint(real.parents)
+
+
+def files_of(skill_dir: Path) -> list[Path]:
+    """Sorted by name, without those in hidden directories; links are named and not followed."""
+    paths = islice(_below(skill_dir), _MOST_ENTRIES)
+    return sorted(path for path in paths if path is not None and path != skill_dir / FILE)
+
+
+def named(path: Path, skill_dir: Path) -> str:
+    """A file as a body names it."""
+    return mend(path.relative_to(skill_dir).as_posix())
+
+
+def _below(directory: Path) -> Iterator[Path | None]:
+    """Every entry below a directory, however deep: files and links, and None for a directory."""
+    waiting = [directory]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                inner = entry.is_dir(follow_symlinks=False)
+                if inner and not entry.name.startswith("."):
+                    waiting.append(Path(entry.path))
+                yield None if inner else Path(entry.path)
 
 
 def read_skill(text: str, *, skill_dir: Path, source: SkillSource, refuse_long: bool = False) -> Skill:

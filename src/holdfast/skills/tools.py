@@ -31,9 +31,9 @@ from holdfast.tools import (
 )
 
 from .activation import Activation, Given
-from .files import files_of, named
 from .index import indexed, one_line
 from .skill import Skill
+from .skill_file import files_of, named
 
 if TYPE_CHECKING:
     from holdfast.tools import Dispatcher

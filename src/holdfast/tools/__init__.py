@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .call_checks import unknown
     from .carriers import definition_of, function_text, functions_text, given, unwrapped
     from .change_lock import LoopLock
     from .confirmation import Confirmations, Confirmer, Decision, Question, Scope
@@ -42,12 +41,12 @@ if TYPE_CHECKING:
     from .toolbox import DIALECT_OF, Toolbox, ToolHost, ToolSession, ToolSources, TurnResults, dialect_of_model
     from .toolkit import flag, go_on, number, opened_directory, schema, text, whole
     from .toolset import Redeclared, ToolSet
+    from .validation import unknown
     from .workspace import Workspace, lexical
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".call_checks": "unknown",
             ".carriers": "definition_of function_text functions_text given unwrapped",
             ".change_lock": "LoopLock",
             ".confirmation": "Confirmations Confirmer Decision Question Scope",
@@ -68,6 +67,7 @@ else:
             ".toolbox": "DIALECT_OF ToolHost ToolSession ToolSources Toolbox TurnResults dialect_of_model",
             ".toolkit": "flag go_on number opened_directory schema text whole",
             ".toolset": "Redeclared ToolSet",
+            ".validation": "unknown",
             ".workspace": "Workspace lexical",
         },
     )

@@ -19,9 +19,9 @@ from holdfast.records import Block, Message, Opaque, Request, Text, ToolDefiniti
 from holdfast.wire import DIALECTS, arr, array_of, canon, obj, object_of, string_of
 from holdfast.wire.codecs import LATE_TOOLS
 
-from .call_checks import read_input
 from .contract import CALL_TOOL, DISCOVER_TOOLS, RefusedCall, Tool
 from .text_limits import shown
+from .validation import read_input
 
 Carrier = Literal["references", "additional", "call_tool", "redeclare"]
 

@@ -22,7 +22,6 @@ from holdfast.errors import HoldfastError
 from holdfast.records import ToolUse
 from holdfast.records.events import Event, ToolCalled, ToolCompleted, ToolFailed, ToolInputInvalid
 
-from .call_checks import read_input, unknown
 from .change_lock import Lock, LoopLock, alone
 from .confirmation import Confirmations
 from .contract import (
@@ -43,7 +42,7 @@ from .keys import Keys
 from .results import CANCELLED, NOT_BEGUN, ResultPipeline, content, failure, shortened, success, text_of
 from .text_limits import as_json, cut, describe_error, error_text, mend, shown
 from .time_limits import GRACE_S, WorkAborted, WorkTimeout, in_thread, retrieve_exception, run_bounded, wait_until_done
-from .validation import check, require
+from .validation import check, read_input, require, unknown
 from .workspace import Workspace
 
 logger = logging.getLogger(__name__)

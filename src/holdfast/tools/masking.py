@@ -23,8 +23,7 @@ from holdfast.wire import Body
 
 from .carriers import CLOSE, OPEN, SHORT, loaded_text
 from .contract import DISCOVER_TOOLS, SKILL_LOAD
-from .observations import Observation, ResultSite, observe, replaced, sites
-from .superseded import Death, deaths
+from .observations import Death, Observation, ResultSite, deaths, observe, replaced, sites
 
 
 class MaskedResult(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,6 @@ from holdfast.records import Extra, Message, Opaque, ToolDefinition, ToolUse, en
 from holdfast.wire import arr, obj, object_of, string_of
 
 from . import deferral
-from .call_checks import unknown
 from .carriers import (
     Carrier,
     DiscoveryAnswer,
@@ -37,6 +36,7 @@ from .deferral import DeferralPolicy, arrange, size_of
 from .discovery import discovery_tools
 from .lifecycle import ToolUsage, demotions, pays
 from .text_limits import shown
+from .validation import unknown
 
 GONE = "nothing offers it at the moment"
 """Why a tool is unavailable, where nobody said."""

@@ -1,9 +1,10 @@
-"""Whether a call's input fits the schema of its tool, and what is wrong with it in words a model can act on.
+"""Whether a call can be run: a tool has its name, its input is an object that fits the tool's schema; and what is wrong
+with it in words a model can act on.
 
-Schemas are a stranger's too: one that is no schema, refers to another place or cannot be applied makes the call fail
-with a text, and nothing is ever fetched. A stranger's regular expressions are not applied: one that backtracks for ever
-would hold the whole process, and who wrote it checks what it gets. For the same reason its references are counted: a
-few lines of them can stand for more work than anybody can do. Compiled schemas are kept.
+A schema may come from a stranger: one that is no schema, refers to another document or cannot be applied makes the call
+fail with a text, and nothing is ever fetched. A stranger's regular expressions are not applied: one that backtracks for
+ever would block the whole process, and its server checks the input itself. For the same reason references are counted:
+a few lines of them can stand for unbounded work. Compiled schemas are cached.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import json
 import re
 from collections.abc import Iterable
 from contextvars import ContextVar
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any
+from typing import Any, NoReturn
 
 from holdfast.errors import HoldfastError
+from holdfast.records import ToolUse
 
-from .contract import ToolExecutionError
+from .contract import RefusedCall, ToolExecutionError
 from .text_limits import cut, describe_error, mend, shown
 
 MOST = 5
@@ -31,6 +34,9 @@ _LONGEST = 300
 _REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
 
 _left: ContextVar[int] = ContextVar("holdfast_tools_references", default=REFERENCES)
+_LONGEST_NAME = 128
+"""Characters of a name that are compared with those that exist."""
+_LISTED = 30
 
 
 def require() -> None:
@@ -132,3 +138,38 @@ def _place(path: Iterable[str | int]) -> str:
         else:
             place += f"[{shown(json.dumps(part, ensure_ascii=False))}]"
     return place.removeprefix(".") or "input"
+
+
+def unknown(name: str, tools: Iterable[str]) -> RefusedCall:
+    """A name that no tool has, and those it may have meant."""
+    names = sorted(tools)
+    near = get_close_matches(name[:_LONGEST_NAME], names, n=3)
+    if near:
+        hint = f"Did you mean {' or '.join(near)}?"
+    elif names:
+        more = ", …" if len(names) > _LISTED else ""
+        hint = f"There are: {', '.join(names[:_LISTED])}{more}."
+    else:
+        hint = "There are no tools."
+    return RefusedCall(f"There is no tool named {shown(name)!r}. {hint}")
+
+
+def read_input(call: ToolUse) -> dict[str, Any] | RefusedCall:
+    """The input of a call as an object. None at all counts as an empty one: that is what some models send."""
+    try:
+        text = call.input.decode("utf-8") if isinstance(call.input, (bytes, bytearray)) else str(call.input)
+        value = json.loads(text, parse_constant=_no_number) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else shown(error)
+        return _invalid(call, f"is not valid JSON ({why})")
+    if not isinstance(value, dict):
+        return _invalid(call, "is not a JSON object")
+    return value
+
+
+def _invalid(call: ToolUse, what: str) -> RefusedCall:
+    return RefusedCall(f"The input of {shown(call.name)} {what}. Call it again with one JSON object.", invalid=True)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number in JSON")

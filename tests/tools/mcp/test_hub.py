@@ -16,7 +16,7 @@ import pytest
 from holdfast.config.sections.mcp import Mcp
 from holdfast.errors import HoldfastError
 from holdfast.tools.mcp import McpServer
-from holdfast.tools.mcp.tool_list import server_part
+from holdfast.tools.mcp.translation import server_part
 from tests.tools.mcp.hubs import Owner, call, hub, plain, until, where
 
 pytest.importorskip("mcp")

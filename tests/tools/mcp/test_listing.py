@@ -10,7 +10,7 @@ import pytest
 from holdfast.config.sections.mcp import Mcp
 from holdfast.tools.contract import ToolContext, ToolOutput
 from holdfast.tools.mcp.configuration import McpServer
-from holdfast.tools.mcp.tool_list import ListedTool, listed, mended, tools_of
+from holdfast.tools.mcp.translation import ListedTool, listed, mended_list, tools_of
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
@@ -46,7 +46,7 @@ def test_a_schema_keeps_the_order_of_its_keys() -> None:
 )
 def test_a_schema_whose_meaning_is_plain_is_mended(schema: object, becomes: object) -> None:
     left_out: list[str] = []
-    (tool,) = mended({"tools": [{"name": "t", "inputSchema": schema}]}, left_out)["tools"]
+    (tool,) = mended_list({"tools": [{"name": "t", "inputSchema": schema}]}, left_out)["tools"]
     assert tool["inputSchema"] == becomes
     assert left_out == []
 
@@ -68,7 +68,7 @@ def test_a_schema_whose_meaning_is_plain_is_mended(schema: object, becomes: obje
 def test_a_tool_with_a_schema_that_cannot_be_declared_is_left_out(schema: object) -> None:
     left_out: list[str] = []
     page = {"tools": [{"name": "bad", "inputSchema": schema}, {"name": "good", "inputSchema": {"type": "object"}}]}
-    assert [tool["name"] for tool in mended(page, left_out)["tools"]] == ["good"]
+    assert [tool["name"] for tool in mended_list(page, left_out)["tools"]] == ["good"]
     (warning,) = left_out
     assert warning.startswith("the tool bad is left out: ")
 
@@ -89,11 +89,11 @@ def test_a_tool_whose_schema_is_none_is_left_out(schema: dict[str, Any]) -> None
 def test_whatever_a_server_lists_nothing_breaks() -> None:
     left_out: list[str] = []
     odd = [None, 5, [], {}, {"name": 5}, {"name": ""}, {"name": "a", "description": 5, "annotations": [], "title": {}}]
-    (tool,) = mended({"tools": odd, "nextCursor": 5}, left_out)["tools"]
+    (tool,) = mended_list({"tools": odd, "nextCursor": 5}, left_out)["tools"]
     assert tool == {"name": "a", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": False}}
     assert len(left_out) == 6
-    assert mended({}, left_out) == {"tools": []}
-    assert mended({"tools": {}, "nextCursor": "x", "_meta": {}}, left_out) == {
+    assert mended_list({}, left_out) == {"tools": []}
+    assert mended_list({"tools": {}, "nextCursor": "x", "_meta": {}}, left_out) == {
         "_meta": {},
         "tools": [],
         "nextCursor": "x",

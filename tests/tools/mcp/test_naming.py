@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tools.mcp.tool_list import server_part, tool_name
+from holdfast.tools.mcp.translation import server_part, tool_name
 
 LEGAL = re.compile(r"mcp__[a-zA-Z0-9_-]+__[a-zA-Z0-9_-]+")
 names = st.text(min_size=1, max_size=80)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.tools.mcp.results import LONGEST_ERROR, failure, mended
+from holdfast.tools.mcp.translation import LONGEST_ERROR, failure, mended_result
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 30
 ENCODED = base64.b64encode(PNG).decode()
 
 
 def text(result: dict[str, Any]) -> list[str]:
-    return [part.get("text", part["type"]) for part in mended(result)["content"]]
+    return [part.get("text", part["type"]) for part in mended_result(result)["content"]]
 
 
 def test_texts_stay_and_empty_ones_go() -> None:
@@ -34,13 +34,13 @@ def test_texts_stay_and_empty_ones_go() -> None:
 def test_an_image_has_the_type_that_it_is_of(head: bytes, kind: str) -> None:
     """A provider refuses an image that is called something else, and with it every later request."""
     data = base64.b64encode(head + b"\0" * 20).decode()
-    (part,) = mended({"content": [{"type": "image", "data": data, "mimeType": "image/bmp"}]})["content"]
+    (part,) = mended_result({"content": [{"type": "image", "data": data, "mimeType": "image/bmp"}]})["content"]
     assert (part["mimeType"], part["data"]) == (kind, data)
 
 
 def test_an_image_may_come_in_lines_or_as_a_data_address() -> None:
     for data in (f"data:image/png;base64,{ENCODED}", ENCODED[:20] + "\n" + ENCODED[20:]):
-        (part,) = mended({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})["content"]
+        (part,) = mended_result({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]})["content"]
         assert part == {"type": "image", "data": ENCODED, "mimeType": "image/png"}
 
 
@@ -79,9 +79,9 @@ def test_structured_content_is_given_where_no_text_says_it() -> None:
 
 
 def test_whatever_a_result_is_it_can_be_read() -> None:
-    assert mended({}) == {"content": [], "isError": False}
-    assert mended({"content": "text", "isError": "yes"}) == {"content": [], "isError": False}
-    assert mended({"content": [], "isError": True, "_meta": {}})["isError"] is True
+    assert mended_result({}) == {"content": [], "isError": False}
+    assert mended_result({"content": "text", "isError": "yes"}) == {"content": [], "isError": False}
+    assert mended_result({"content": [], "isError": True, "_meta": {}})["isError"] is True
 
 
 def test_the_words_of_a_failure_have_an_end() -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.records.events import CompactionCompleted, CompactionFailed, CompactionStarted, Event, HistoryTrimmed
 from holdfast.tools import Cancel
+from holdfast.wire import is_too_long
 
 from .. import memory_updates, tools_array
 from ..contract import Compaction, CostLine, Watch
@@ -22,10 +23,18 @@ from ..window.entries import Compacted, UserMessage, entry_json
 from ..window.renderer import render
 from .carry_over import told_again
 from .cut import Cut, choose, trim, turn_starts
-from .limits import Payback, due, estimate_payback, is_too_long, limit_of, reserve_of
-from .sizes import Sizes, length, measured, message_tokens
-from .summary_entry import OpenWork, composed
-from .summary_request import ATTEMPTS, UnusableSummary, instruction, summary_of
+from .sizes import (
+    Payback,
+    Sizes,
+    due,
+    estimate_payback,
+    length,
+    limit_of,
+    measured,
+    message_tokens,
+    reserve_of,
+)
+from .summary import ATTEMPTS, OpenWork, UnusableSummary, composed, instruction, summary_of
 
 if TYPE_CHECKING:
     from ..session import Session

@@ -1,7 +1,7 @@
 """The window of a conversation: a pure projection of events, rendered by pure functions of its entries.
 
-`projection` folds events into a state, `flush` makes entries of what waits, `renderer` makes messages of entries.
-Imports records, events and errors; what renders (entries, renderer, texts, times) not even events.
+`projection` folds events into a `state`, whose `flush` makes entries of what is queued; `renderer` makes messages of
+entries. Imports records, events and errors; what renders (entries, renderer, texts) not even events.
 """
 
 from typing import TYPE_CHECKING

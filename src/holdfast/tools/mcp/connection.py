@@ -45,11 +45,11 @@ from holdfast.version import __version__
 
 from ..contract import ToolExecutionError, ToolOutput
 from ..text_limits import cut, describe_error, error_text, mend, shown
-from . import results, tool_list
+from . import translation
 from .configuration import ConnectionLost, McpServer
 from .http import HttpEndpoint
 from .stdio import ServerProgram
-from .tool_list import ListedTool
+from .translation import ListedTool
 
 _MOST_PAGES = 100
 _PING_S = 10.0
@@ -90,8 +90,8 @@ class RepairingDispatcher(JSONRPCDispatcher[TransportContext]):
     ) -> dict[str, Any]:
         result = await super().send_raw_request(method, params, opts, **more)
         if method == "tools/list":
-            return tool_list.mended(result, self.left_out)
-        return results.mended(result) if method == "tools/call" else result
+            return translation.mended_list(result, self.left_out)
+        return translation.mended_result(result) if method == "tools/call" else result
 
 
 class ServerConnection:
@@ -190,7 +190,7 @@ class ServerConnection:
         if able is not None and able.tools is not None:
             async with asyncio.timeout(self._patience_s):
                 read = await self._pages(time.monotonic() + self._patience_s)
-        self.warnings = tool_list.few((*self.wire.left_out, *(one for one in read if isinstance(one, str))))
+        self.warnings = translation.few((*self.wire.left_out, *(one for one in read if isinstance(one, str))))
         return tuple(one for one in read if isinstance(one, ListedTool))
 
     async def _pages(self, deadline: float) -> list[ListedTool | str]:
@@ -201,9 +201,9 @@ class ServerConnection:
         for _ in range(_MOST_PAGES):
             params = types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
             page = await self._session.list_tools(params=params)
-            tools += await asyncio.to_thread(_read, page.tools[: tool_list.MOST_TOOLS + 1], deadline)
+            tools += await asyncio.to_thread(_read, page.tools[: translation.MOST_TOOLS + 1], deadline)
             cursor = page.next_cursor
-            if cursor in cursors or len(tools) > tool_list.MOST_TOOLS:
+            if cursor in cursors or len(tools) > translation.MOST_TOOLS:
                 break
             if sum(map(_size, tools)) > self.settings.max_message_bytes:
                 tools.append("further tools are left out: its list is larger than a message may be")
@@ -238,7 +238,7 @@ class ServerConnection:
                 f"{self._name} asks its user for more before it goes on; here nobody can answer it."
             )
         if result.is_error:
-            raise ToolExecutionError(results.failure("\n".join(_texts(result))))
+            raise ToolExecutionError(translation.failure("\n".join(_texts(result))))
         return ToolOutput(content=_blocks(result))
 
     @property
@@ -246,7 +246,7 @@ class ServerConnection:
         return f"The MCP server {self.server.name}"
 
     def _refusal(self, error: MCPError, limit: float) -> str:
-        message = results.failure(error.message)
+        message = translation.failure(error.message)
         if error.code == REQUEST_TIMEOUT:
             return f"{self._name} did not answer within {limit:g} s and was told to stop."
         if error.code == CONNECTION_CLOSED or self._transport.ended():
@@ -354,7 +354,7 @@ def _size(one: ListedTool | str) -> int:
 def _read(tools: list[types.Tool], deadline: float) -> list[ListedTool | str]:
     """Until nobody waits for it any more: a thread cannot be cancelled, and keeps the process."""
     return [
-        tool_list.listed(
+        translation.listed(
             tool.name,
             tool.input_schema,
             description=tool.description or "",

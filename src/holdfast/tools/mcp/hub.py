@@ -23,7 +23,7 @@ from ..journal import ToolJournal
 from ..text_limits import shown
 from .configuration import McpServer, McpServerStatus, servers
 from .link import ServerLink
-from .tool_list import few
+from .translation import few
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from holdfast.config.sections import Mcp
 from ..contract import Run, Tool, ToolContext, ToolExecutionError, ToolOutput
 from ..text_limits import describe_error
 from .configuration import ConnectionLost, McpServer, McpServerStatus, State
-from .tool_list import ListedTool, few, tools_of
+from .translation import ListedTool, few, tools_of
 
 if TYPE_CHECKING:
     from .connection import ServerConnection

@@ -1,15 +1,20 @@
-"""What a server says of its tools, made into tools that every provider takes.
+"""What a server says, translated into what every provider takes: its tools, and its answers to calls.
 
-A server is a stranger: one bad tool must not cost the others, so each is looked at by itself, mended where its meaning
-is plain, and left out with a warning where it is not. A laxer schema is harmless: the server checks its input itself.
+A server is a stranger. One bad tool must not cost the others, so each is checked by itself, mended where its meaning is
+plain, and left out with a warning where it is not. A laxer schema is harmless: the server checks its input itself.
+
+A block that a provider refuses would make every later request of the conversation fail, because sent bytes are final.
+So only valid images are shown; anything that cannot be shown is named instead.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -19,7 +24,8 @@ from holdfast.config.sections import Mcp
 from holdfast.records import NotJson, canonical_json
 
 from ..contract import MCP_PREFIX, Effect, Run, Tool, ToolExecutionError
-from ..text_limits import mend, shown
+from ..results import MAX_IMAGE_BYTES, image_type
+from ..text_limits import cut, mend, shown
 from ..validation import check
 from .configuration import McpServer
 
@@ -34,6 +40,8 @@ _LARGEST_SCHEMA = 200_000
 _ALTERNATIVES = ("oneOf", "anyOf", "allOf")
 GRACE_S = 10.0
 """What a call may take beyond its time to tell the server that it is over."""
+INPUT_REQUIRED = "input_required"
+LONGEST_ERROR = 20_000
 
 
 def tool_name(server: str, tool: str) -> str:
@@ -71,7 +79,7 @@ class ListedTool(Struct, frozen=True, kw_only=True):
     """The server's own word for it."""
 
 
-def mended(result: Mapping[str, Any], left_out: list[str]) -> dict[str, Any]:
+def mended_list(result: Mapping[str, Any], left_out: list[str]) -> dict[str, Any]:
     """The result of tools/list as the protocol has it: only what is of use of each tool, and only tools that can be."""
     tools = result.get("tools")
     usable = []
@@ -184,3 +192,70 @@ def _short(text: str, limit: int) -> str:
         return text
     note = f"… [{len(text) - limit} more characters are left out]"
     return text[:limit].rstrip() + note
+
+
+def mended_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of tools/call with texts and images only. Structured content is given where no text says it."""
+    if result.get("resultType") == INPUT_REQUIRED:
+        return dict(result)
+    items = result.get("content")
+    content = [part for item in (items if isinstance(items, list) else ()) for part in _parts(item)]
+    structured = result.get("structuredContent", result.get("toolResult"))
+    if structured is not None and not any(part["type"] == "text" for part in content):
+        content.append(_text(_json(structured)))
+    rest = {key: result[key] for key in ("_meta", "resultType") if key in result}
+    return rest | {"content": content, "isError": result.get("isError") is True}
+
+
+def failure(text: str) -> str:
+    """The words of a failed call, as far as they are of use."""
+    return cut(mend(text).strip(), LONGEST_ERROR) or "The tool failed and did not say why."
+
+
+def _parts(item: object) -> Iterator[dict[str, Any]]:
+    if not isinstance(item, dict):
+        yield _text(_json(item))
+        return
+    kind, text = item.get("type"), item.get("text")
+    if kind == "text" and isinstance(text, str):
+        if text:  # an empty text block is refused
+            yield _text(text)
+    elif kind in ("image", "audio"):
+        yield _shown(item.get("data"), str(item.get("mimeType") or kind), kind)
+    elif kind == "resource" and isinstance(item.get("resource"), dict):
+        yield _resource(item["resource"])
+    elif kind == "resource_link":
+        words = (item.get("title") or item.get("name"), item.get("uri"), item.get("mimeType"), item.get("description"))
+        yield _text("[resource: " + ", ".join(str(word) for word in words if word) + "]")
+    else:
+        yield _text(_json(item))
+
+
+def _resource(resource: Mapping[str, Any]) -> dict[str, Any]:
+    name = shown(resource.get("uri") or "without a name")
+    if isinstance(resource.get("text"), str):
+        return _text(f"[resource {name}]\n{resource['text']}")
+    return _shown(resource.get("blob"), str(resource.get("mimeType") or "of an unknown kind"), f"resource {name}")
+
+
+def _shown(data: object, kind: str, what: str) -> dict[str, Any]:
+    """An image where it is one, else a note that there was something."""
+    if not isinstance(data, str):
+        return _text(f"[{what}, {shown(kind)}: it holds nothing]")
+    if data.startswith("data:"):
+        data = data.partition(",")[2]
+    try:
+        raw = base64.b64decode("".join(data.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return _text(f"[{what}, {shown(kind)}: not shown, it is no valid base64]")
+    if (image := image_type(raw)) and len(raw) <= MAX_IMAGE_BYTES:
+        return {"type": "image", "data": base64.b64encode(raw).decode("ascii"), "mimeType": image}
+    return _text(f"[{what}, {shown(kind)}, {len(raw)} bytes: not shown]")
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": mend(text)}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
