@@ -18,7 +18,7 @@ from holdfast import facts
 from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.call import Verdict
-from holdfast.engine import EngineCore, Lane, PreparedCall
+from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
 from holdfast.engine.reports import Reports
 from holdfast.records import Usage
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
@@ -106,7 +106,9 @@ class Client:
     ) -> tuple[PreparedCall, Verdict]:
         now = self.clock.now()
         body = request if isinstance(request, Body) else self.body(request)
-        prepared = self.engine.prepare(body, lane=self.lane(lane, subagent=subagent), now=now, **more)
+        prepared = self.engine.prepare(
+            body, lane=self.lane(lane, subagent=subagent), now=now, options=PrepareOptions(**more)
+        )
         exchange = self.simulator.bill(HttpRequest("POST", PATHS[self.dialect], HEADERS, {}, prepared.raw))
         exchange.first_token()
         self.engine.first_token(prepared, now=now)

@@ -27,7 +27,7 @@ from benchmarks.tools_catalogue import ASKED, Definition, catalogue
 from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Deferral, Offload, Tools
 from holdfast.core.call import Verdict
-from holdfast.engine import EngineCore, Lane, PreparedCall
+from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.script import Script
@@ -299,7 +299,7 @@ def exchanged(
     spoken = DIALECTS[dialect]
     body = engine.parse(spoken, spoken.encode(request))
     assert isinstance(body, Body)
-    prepared = toolbox.prepare(engine, body, lane=lane, now=now)
+    prepared = toolbox.prepare(engine, body, lane=lane, now=now, options=PrepareOptions())
     exchange = simulator.begin(HttpRequest("POST", PATHS[dialect], HEADERS, {}, prepared.raw))
     if exchange.answer.status != 200:
         raise RuntimeError(f"{request.model}: {exchange.answer.body.decode()[:500]}")

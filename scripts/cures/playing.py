@@ -14,8 +14,8 @@ from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.breaks import Finding
 from holdfast.core.cures import Cure, case, cure_for, reset_cure
-from holdfast.engine import EngineCore, Lane, PreparedCall
-from holdfast.engine.byte_diff import Where, where
+from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions, UnplannedCall
+from holdfast.engine.byte_diff import ByteDiff, locate
 from holdfast.records import Usage
 from holdfast.records.events import Bus
 from holdfast.records.events.calls import CacheReset
@@ -65,7 +65,7 @@ class Found(Struct, frozen=True):
 
     request: int
     finding: Finding
-    where: Where
+    where: ByteDiff
     cure: Cure
 
 
@@ -125,7 +125,9 @@ class _Player:
         if ask.through == "past":
             self._past(number, body)
             return
-        prepared = self.engine.prepare(body, lane=self.lane, now=self.clock.now(), reset=ask.reset)
+        prepared = self.engine.prepare(
+            body, lane=self.lane, now=self.clock.now(), options=PrepareOptions(reset=ask.reset)
+        )
         self.repairs |= dict.fromkeys(each.name for each in prepared.repairs if each.applied)
         self.open.append(_Open(number, self.clock.now(), prepared, self._begin(prepared.raw)))
         if ask.begun:
@@ -136,7 +138,16 @@ class _Player:
         now, exchange, model = self.clock.now(), self._begin(body.raw), facts.model(body.model).ref
         self._finished(exchange)
         usage = self._bill(exchange, body.model)
-        self.engine.note(self.lane, kind="bypassed", model=model, started=now, ended=now, usage=usage)
+        past = UnplannedCall(
+            id=self.engine.call_id(),
+            lane=self.lane,
+            kind="bypassed",
+            model=model,
+            started=now,
+            ended=now,
+            usage=usage,
+        )
+        self.engine.note(past)
         self.engine.bypassed(self.lane, body, now=now)
         for event in self.resets.drain():
             assert isinstance(event.payload, CacheReset)
@@ -149,7 +160,7 @@ class _Player:
                 expected=usage.read + lost,
                 read=usage.read,
             )
-            self.found.append(Found(number, finding, Where(), reset_cure(event.payload.reason)))
+            self.found.append(Found(number, finding, ByteDiff(), reset_cure(event.payload.reason)))
 
     def settle(self) -> None:
         """The answers to all that is under way come."""
@@ -211,7 +222,7 @@ def _told(sent: _Open, finding: Finding) -> Found:
     """What the engine writes into its reports; with the words, which are ours."""
     prepared = sent.prepared
     prompt, marks = prepared.core.prompt, prepared.core.plan.marks
-    at = where(prepared.sent, prompt, prepared.earlier, finding.divergence, keep_bodies=True)
+    at = locate(prepared.sent, prompt, prepared.earlier, finding.divergence, keep_bodies=True)
     model = prepared.core.request.model
-    told = case(finding, model, path=at.path, before=at.said, after=at.says, marks=marks)
+    told = case(finding, model, path=at.path, before=at.content_before, after=at.content_after, marks=marks)
     return Found(sent.number, finding, at, cure_for(told))

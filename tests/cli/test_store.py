@@ -16,6 +16,7 @@ import pytest
 from holdfast.cli import run as main
 from holdfast.core.breaks import Finding
 from holdfast.core.divergence import Place
+from holdfast.engine.byte_diff import ByteDiff
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.engine.reports import Reports
 from holdfast.simulator.provider import Simulator
@@ -97,9 +98,9 @@ def plant(here: Here, tenant: str, word: str, at: int = NOW) -> None:
     (results / "1.txt").write_text(text)
     broken = found(tenant=tenant, id=f"r{word}", session=name, lane=row.id, at=at, path=text)
     finding = Finding(tokens=1, dollars=0, expected=1, read=0, cause="unknown", reason=None)  # type: ignore[arg-type]
-    place = Place(offset=0, before=text, after="now")
+    difference = ByteDiff(before=text.encode(), after=b"now", place=Place(offset=0, before=text, after="now"))
     reports = Reports(here.home / "cache-breaks", keep_bodies=True)
-    assert reports.write(broken, finding, place=place, before=text, after="now") is not None
+    assert reports.write(broken, finding, difference=difference) is not None
     if tenant == LOCAL:
         logs = here.home / "sessions"
         logs.mkdir(exist_ok=True)

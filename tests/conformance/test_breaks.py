@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.config.keys import KEYS
 from holdfast.config.sections.cache import Breaks
+from holdfast.engine.byte_diff import ByteDiff
 from holdfast.engine.reports import Reports
 from holdfast.store.rows import Break
 from tests.core.breaking import Lane, text
@@ -91,7 +92,10 @@ def test_c7_a_break_is_written_as_a_line_with_its_diff(tmp_path: Path) -> None:
         cure=judged.cure.name,
     )
     path = Reports(tmp_path / "cache-breaks").write(
-        made, judged.finding, cure=judged.cure, place=judged.place, before=judged.before, after=judged.after
+        made,
+        judged.finding,
+        cure=judged.cure,
+        difference=ByteDiff(before=judged.before, after=judged.after, place=judged.place),
     )
     assert path is not None
     line = json.loads(path.read_text("utf-8"))

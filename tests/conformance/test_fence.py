@@ -52,16 +52,13 @@ class Masked:
 
     def call(self, rounds: int, after: float = 10.0) -> None:
         self.clock.advance(after)
-        body, wire, load = (
-            body_of(raw_of(talk(rounds, parallel=3, words=20, marks=MARKS))),
-            DIALECTS["anthropic"],
-            self.load,
-        )
+        wire, load = DIALECTS["anthropic"], self.load
+        body = body_of(raw_of(talk(rounds, parallel=3, words=20, marks=MARKS)))
         out = body_of(body.apply(replay(body, wire, self.read(body), self.ledger.edits, load).splices))
         asked = situation(self.read(out), self.pool, self.clock.now(), ledger=self.ledger)
-        proposal, refs = consider(body, wire, asked, self.masks(body), load, self.read, further=2)
+        proposal, refs = consider(body, asked, self.masks(body), load, self.read, further=2)
         for ref in refs:
-            record(self.store, "t", "l", ref.block, self.masks(body)[ref.block], ref.at).result()
+            record(FallibleStore(self.store), "t", "l", ref.block, self.masks(body)[ref.block], ref.at).result()
             self.ledger.edits[ref.block] = ref
         out = body_of(body.apply(replay(body, wire, self.read(body), self.ledger.edits, load).splices))
         self.send(out)
@@ -138,7 +135,7 @@ def test_c4_the_edits_survive_a_restart(lane: Masked, tmp_path: Path) -> None:
     before = lane.prompts[-1]
     lane.store.close()
     lane.store = open_store(tmp_path / "holdfast.db")
-    lane.ledger = Ledger(edits=recorded(lane.store, "t", "l"))
+    lane.ledger = Ledger(edits=recorded(FallibleStore(lane.store), "t", "l"))
     assert lane.ledger.edits
     lane.call(9)
     assert lane.prompts[-1].keys[: len(before.keys)] == before.keys

@@ -14,7 +14,7 @@ import pytest
 from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.planner import Verdict
-from holdfast.engine import EngineCore, Lane, PreparedCall
+from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions, UnplannedCall
 from holdfast.engine.reports import Reports
 from holdfast.records import Usage
 from holdfast.records.events import Bus
@@ -103,10 +103,27 @@ class Driver:
         return found
 
     def prepare(
-        self, raw: bytes | Talk, *, dialect: str = "anthropic", lane: Lane | None = None, model: str = "", **more: Any
+        self,
+        raw: bytes | Talk,
+        *,
+        dialect: str = "anthropic",
+        lane: Lane | None = None,
+        model: str = "",
+        timeout: float | None = None,
+        **options: Any,
     ) -> PreparedCall:
         raw = raw_of(raw, dialect, model) if isinstance(raw, Talk) else raw
-        return self.engine.prepare(self.body(raw, dialect, model), lane=lane or self.lane, now=self.now, **more)
+        body = self.body(raw, dialect, model)
+        asked = PrepareOptions(**options)
+        return self.engine.prepare(body, lane=lane or self.lane, now=self.now, options=asked, timeout=timeout)
+
+    def note(self, model: str, seconds: float, why: str = "") -> None:
+        """A side call of so many seconds."""
+        call, now = self.engine.call_id(), self.now
+        side = UnplannedCall(
+            id=call, lane=self.lane, kind="side", model=model, started=now, ended=now + seconds, why=why
+        )
+        self.engine.note(side)
 
     def bill(self, prepared: PreparedCall, *, check: bool = True) -> Exchange:
         """What the provider makes of it; refused if it would refuse it."""

@@ -19,7 +19,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.core.experience import encode as encode_experience
 from holdfast.core.ledger import encode
 from holdfast.core.strategies import STRATEGIES
-from holdfast.engine import PreparedCall, persistence
+from holdfast.engine import PreparedCall, UnplannedCall, persistence
 from holdfast.engine import engine as engine_core
 from holdfast.errors import HoldfastError
 from holdfast.records import Usage
@@ -272,8 +272,9 @@ def test_what_a_call_past_us_loses_says_how_it_is_avoided(tmp_path: Path) -> Non
     prepared, _, _ = driver.send(clocked(1, 1))
     model = prepared.core.request.model.ref
     billed = Usage(input=50_000, read=0, writes=(), output=1)
-    call = driver.engine.note(
-        driver.lane, kind="bypassed", model=model, started=driver.now, ended=driver.now + 1, usage=billed
+    call, now = driver.engine.call_id(), driver.now
+    driver.engine.note(
+        UnplannedCall(id=call, lane=driver.lane, kind="bypassed", model=model, started=now, ended=now + 1, usage=billed)
     )
     driver.close()
     with open_store(tmp_path / "h.db") as store:

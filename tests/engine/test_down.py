@@ -86,7 +86,7 @@ def broken(driver: Driver, how: Breaking) -> Iterator[None]:
     failing = how(driver.store)
     next(failing)
     while driver.store.trouble() is None:  # of a full disk what is left is used up first
-        driver.engine.note(driver.lane, kind="side", model="m", started=driver.now, ended=driver.now, why="x" * 50_000)
+        driver.note("m", 0, why="x" * 50_000)
         driver.store.write(Commit()).exception()
     yield
     next(failing, None)
@@ -117,7 +117,7 @@ def test_requests_go_on_from_memory_and_the_store_is_used_again(driver: Driver, 
             read.append(used.read)
         cut = driver.prepare(worked(6))
         driver.engine.abandon(cut, now=driver.now, error="status 529")
-        driver.engine.note(driver.lane, kind="side", model="anthropic:m", started=driver.now, ended=driver.now + 1)
+        driver.note("anthropic:m", 1)
         event = GatewayPreflight(call="c", action="warned", dollars=Decimal(1), limit=Decimal(1))
         driver.engine.tell(driver.lane, event, now=driver.now)
         driver.engine.announce(driver.lane, "compaction", now=driver.now)

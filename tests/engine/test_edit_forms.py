@@ -189,7 +189,7 @@ def test_thinking_and_signatures_are_never_touched(dialect: str, block: dict[str
     out, done = send(body, {ref.block: ref}, lambda name: new)
     assert (out.raw, done.reset) == (body.raw, None)
     asked = situation(prompt_of(body), Entries(), 0.0, model=facts.model(MODELS[dialect]))
-    proposal, refs = consider(body, DIALECTS[dialect], asked, {ref.block: new}, none, prompt_of, further=9)
+    proposal, refs = consider(body, asked, {ref.block: new}, none, prompt_of, further=9)
     assert (proposal.made, refs) == (False, ())
 
 

@@ -236,19 +236,19 @@ def test_consider_prices_records_and_then_replays(dialect: str, store: SqliteSto
     model, body = facts.model(MODELS[dialect]), body_for(talk(6, marks=(("last", "5m"),)), dialect)
     index = result_blocks(body)[1]
     block, new = digest_at(body, index), shortened(body, index)
-    load, ledger, wire = Replacements(FallibleStore(store)).of("t"), Ledger(), DIALECTS[dialect]
+    load, ledger = Replacements(FallibleStore(store)).of("t"), Ledger()
     asked = situation(prompt_of(body), Entries(), 1.0, ledger=ledger, model=model)
-    proposal, (ref,) = consider(body, wire, asked, {block: new}, load, prompt_of, further=0)
+    proposal, (ref,) = consider(body, asked, {block: new}, load, prompt_of, further=0)
     assert proposal.made
     record(FallibleStore(store), "t", "l", ref.block, new, ref.at).result()
     ledger.edits[ref.block] = ref
     assert recorded(FallibleStore(store), "t", "l") == ledger.edits
     out, _ = send(body, ledger.edits, load)
     assert proposal.removed == prompt_of(body).tokens - prompt_of(out).tokens > 0
-    again, refs = consider(body, wire, asked, {block: new}, load, prompt_of, further=0)
+    again, refs = consider(body, asked, {block: new}, load, prompt_of, further=0)
     assert (again.made, refs) == (False, ())
     assert "already" in again.why
-    other, refs = consider(body, wire, asked, {block: shortened(body, index, "shorter")}, load, prompt_of, further=0)
+    other, refs = consider(body, asked, {block: shortened(body, index, "shorter")}, load, prompt_of, further=0)
     assert (other.made, refs) == (False, ())
     assert "other bytes" in other.why
 
@@ -264,11 +264,11 @@ def test_consider_prices_on_top_of_recorded_edits(store: SqliteStore) -> None:
     pool.send(sent_prompt, 0.0)
     asked = situation(sent_prompt, pool, 1.0, ledger=Ledger(edits=edits))
     wanted = {digest_at(body, second): shortened(body, second)}
-    refused, _ = consider(body, DIALECTS["anthropic"], asked, wanted, load, prompt_of, further=1)
+    refused, _ = consider(body, asked, wanted, load, prompt_of, further=1)
     assert not refused.made
     assert refused.behind < sent_prompt.tokens  # which the first one made shorter
     assert refused.removed < refused.behind
-    made, refs = consider(body, DIALECTS["anthropic"], asked, wanted, load, prompt_of, further=1e6)
+    made, refs = consider(body, asked, wanted, load, prompt_of, further=1e6)
     assert made.made
     assert [ref.block for ref in refs] == list(wanted)
 
@@ -278,7 +278,7 @@ def test_consider_refuses_what_does_not_fit() -> None:
     index = result_blocks(body)[0]
     asked = situation(prompt_of(body), Entries(), 1.0)
     wanted = {digest_at(body, index): b'"no answer"'}
-    proposal, refs = consider(body, DIALECTS["anthropic"], asked, wanted, none, prompt_of, further=9)
+    proposal, refs = consider(body, asked, wanted, none, prompt_of, further=9)
     assert (proposal.made, refs) == (False, ())
     assert proposal.why
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine import EngineCore, Lane
+from holdfast.engine import EngineCore, Lane, UnplannedCall
 from holdfast.records import Usage, usage
 from holdfast.records.events import Bus
 from holdfast.records.events.calls import LlmCallCompleted, LlmCallStarted
@@ -35,8 +35,10 @@ def test_a_call_that_was_not_planned_is_a_row_and_two_events(
 ) -> None:
     with open_store(tmp_path / "h.db") as store:
         engine = EngineCore(store=store)
-        call = engine.note(
-            LANE,
+        call = engine.call_id()
+        side = UnplannedCall(
+            id=call,
+            lane=LANE,
             kind="side",
             model=MODEL,
             started=START,
@@ -46,6 +48,7 @@ def test_a_call_that_was_not_planned_is_a_row_and_two_events(
             error=error,
             why="a title",
         )
+        engine.note(side)
         engine.close(now=START + 3)
     with open_store(tmp_path / "h.db") as store:
         row = store.call("t", call)
@@ -70,11 +73,13 @@ def test_a_call_that_was_not_planned_is_a_row_and_two_events(
 def test_without_a_store_a_call_that_was_not_planned_is_told_to_the_bus() -> None:
     bus = Bus()
     heard = bus.subscribe()
-    call = EngineCore(bus=bus).note(LANE, kind="bypassed", model=MODEL, started=START, ended=START + 1, usage=BILLED)
+    EngineCore(bus=bus).note(
+        UnplannedCall(id="c", lane=LANE, kind="bypassed", model=MODEL, started=START, ended=START + 1, usage=BILLED)
+    )
     first, second = (event.payload for event in heard.drain())
     assert isinstance(first, LlmCallStarted)
     assert isinstance(second, LlmCallCompleted)
-    assert first.call == second.call == call
+    assert first.call == second.call == "c"
 
 
 def test_events_of_others_reach_store_and_bus(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine import EngineCore
+from holdfast.engine import EngineCore, PrepareOptions
 from holdfast.engine import Lane as EngineLane
 from holdfast.records import usage
 from holdfast.wire import DIALECTS, Body
@@ -72,7 +72,7 @@ class Sent:
     def send(self, request: dict[str, Any], **options: Any) -> Any:
         body = self.engine.parse(DIALECTS["anthropic"], json.dumps(request).encode())
         assert isinstance(body, Body)
-        prepared = self.engine.prepare(body, lane=self.lane, now=self.now, **options)
+        prepared = self.engine.prepare(body, lane=self.lane, now=self.now, options=PrepareOptions(**options))
         self.engine.first_token(prepared, now=self.now + 1)
         outcome = prepared.core.outcome
         billed = usage(read=outcome.read, writes=dict(outcome.writes), input=outcome.input, output=5)

@@ -19,6 +19,7 @@ import pytest
 from holdfast.core.breaks import Finding
 from holdfast.core.cures import Cure
 from holdfast.core.divergence import Divergence, place
+from holdfast.engine.byte_diff import ByteDiff
 from holdfast.engine.reports import Reports
 from holdfast.store.rows import Break
 
@@ -48,8 +49,8 @@ CURE = Cure("clock", "Move it.", 'cache.repair = "on"')
 
 
 def write(reports: Reports, number: int = 0, **more: Any) -> Path | None:
-    found = place(BEFORE, AFTER)
-    return reports.write(row(number, **more), FOUND, cure=CURE, place=found, before=BEFORE, after=AFTER)
+    difference = ByteDiff(before=BEFORE.encode(), after=AFTER.encode(), place=place(BEFORE, AFTER))
+    return reports.write(row(number, **more), FOUND, cure=CURE, difference=difference)
 
 
 def lines(directory: Path) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
-from holdfast.engine.passage import Passage, Passages
+from holdfast.engine.passage import Passage, Passages, Timers
 from holdfast.memory.injection import Injecting
 from holdfast.memory.knowledge import Knowledge
 from holdfast.records.events import Bus
@@ -60,7 +60,7 @@ class MemoryDoor(Door):
             self.identities,
             lambda _agent: self.settings,
             clock=self.clock.now,
-            timer=lambda: self.work,
+            timers=Timers(lambda: self.work),
             remembering=self.injecting,
         )
 

@@ -20,7 +20,7 @@ from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.costs import costs
 from holdfast.core.planner import Verdict
-from holdfast.engine import EngineCore, Lane, PreparedCall
+from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
 from holdfast.engine.state import facts_of
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
@@ -170,9 +170,11 @@ class Runner(AbstractContextManager["Runner"]):
             body,
             lane=lane_of(step),
             now=now,
-            reset=step.reset,
-            volatile=system[len(system) - step.volatile :] if step.volatile else (),
-            edits={} if self._edits is None else self._edits(step, body),
+            options=PrepareOptions(
+                reset=step.reset,
+                volatile=tuple(system[len(system) - step.volatile :]) if step.volatile else (),
+                edits={} if self._edits is None else self._edits(step, body),
+            ),
         )
         exchange = self.simulator.bill(replace(step.request, body=prepared.raw), output=step.output)
         request = step.request

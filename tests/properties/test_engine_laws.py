@@ -21,7 +21,7 @@ from holdfast.caches.prompts import Block, Prompt
 from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.strategies import STRATEGIES
-from holdfast.engine import EngineCore, Lane, PreparedCall
+from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
 from holdfast.engine.state import facts_of
 from holdfast.records import Usage
 from holdfast.store import open_store
@@ -263,7 +263,7 @@ def _send(engine: EngineCore, lane: Lane, turns: int, at: float, *, shorten: int
         digests = [block.digest for _, block in _blocks(PromptReader(), body) if block.kind == "tool_result"]
         gone = {"type": "tool_result", "tool_use_id": f"{shorten}.0", "content": "[gone]"}
         edits = {digests[shorten]: json.dumps(gone).encode()}
-    prepared = engine.prepare(body, lane=lane, now=START + at, edits=edits)
+    prepared = engine.prepare(body, lane=lane, now=START + at, options=PrepareOptions(edits=edits))
     engine.settle(prepared, prepared.core.outcome.usage(), now=START + at + 1)
     return prepared
 

@@ -15,7 +15,7 @@ import pytest
 from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.strategies import STRATEGIES
-from holdfast.engine import EngineCore, Lane
+from holdfast.engine import EngineCore, Lane, PrepareOptions
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 
@@ -71,8 +71,8 @@ def test_what_was_accepted_is_accepted(strategy: Any, how: Any) -> None:
             body = engine.parse(ANTHROPIC, raw)
             assert isinstance(body, Body)
             last = f"system[{len(whole['system']) - 1}]"
-            pinned = {last: "1h"} if random.random() < 0.4 else None
-            prepared = engine.prepare(body, lane=LANE, now=clock.now(), pinned=pinned)
+            pinned = {last: "1h"} if random.random() < 0.4 else {}
+            prepared = engine.prepare(body, lane=LANE, now=clock.now(), options=PrepareOptions(pinned=pinned))
             exchange = simulator.begin(HttpRequest("POST", "/v1/messages", HEADERS, {}, prepared.raw))
             if strategy == "passthrough":
                 assert prepared.raw is raw

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holdfast.config.sections.cache import Cache, Keepalive
 from holdfast.core.planner import Verdict
-from holdfast.engine import Lane, PreparedCall
+from holdfast.engine import Lane, PreparedCall, UnplannedCall
 from holdfast.records import Usage, usage
 from holdfast.records.events.sessions import GatewayPreflight
 from holdfast.simulator import HttpRequest
@@ -51,10 +51,14 @@ class Work(Driver):
         self.calls[name], self.usages[name], self.verdicts[name] = prepared.call, used, verdict
         self.requests[name] = prepared
 
-    def note(self, name: str, lane: Lane, kind: str, model: str, used: Usage | None, **more: str) -> None:
+    def record(self, name: str, lane: Lane, kind: str, model: str, used: Usage | None, why: str) -> None:
         self.wait(5)
-        call = self.engine.note(lane, kind=kind, model=model, started=self.now, ended=self.now + 1, usage=used, **more)
-        self.calls[name] = call
+        self.calls[name] = call = self.engine.call_id()
+        self.engine.note(
+            UnplannedCall(
+                id=call, lane=lane, kind=kind, model=model, started=self.now, ended=self.now + 1, usage=used, why=why
+            )
+        )
 
     def unanswered(self, name: str, lane: Lane, said: Talk, error: str) -> None:
         self.wait(3)
@@ -91,7 +95,7 @@ def work(path: Path) -> Worked:
         tenant="t-one", session=CODING, id=f"{CODING}/scout", client="claude-code", agent="scout", parent=main.id
     )
     title = Lane(tenant="t-one", session=CODING, id=f"{CODING}/side", client="claude-code")
-    done.note("title", title, "side", HAIKU, usage(input=900, output=12), why="a title")
+    done.record("title", title, "side", HAIKU, usage(input=900, output=12), why="a title")
     for number in range(3):
         done.turn(f"main {number}", main, clock(number, 1))
     done.turn("scout", scout, talk(0, system=("You are a scout. " * 300,)))
@@ -103,7 +107,7 @@ def work(path: Path) -> Worked:
     done.turn("compacted", main, compacted, 30)
     done.unanswered("failed", main, clock(1, 2), "overloaded_error")
     done.unanswered("left", main, clock(1, 2), "")
-    done.note("past", main, "bypassed", SONNET, usage(input=9_000, output=30), why="slow")
+    done.record("past", main, "bypassed", SONNET, usage(input=9_000, output=30), why="slow")
     warned = GatewayPreflight(
         call=done.calls["compacted"], action="warned", dollars=Decimal("0.2"), limit=Decimal("0.1")
     )

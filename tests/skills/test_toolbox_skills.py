@@ -13,7 +13,7 @@ import pytest
 from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Confirm, Deferral, Mask, Offload, Skills, Tools
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import EngineCore, Lane
+from holdfast.engine import EngineCore, Lane, PrepareOptions
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request, Text, ToolResult, ToolUse, validate
 from holdfast.skills.session import SessionSkills
@@ -361,7 +361,7 @@ class TestThroughTheEngine:
             body = engine.parse(DIALECTS["anthropic"], DIALECTS["anthropic"].encode(self.request(box, "x", messages)))
             assert isinstance(body, Body)
             now = 1_000_000.0 * (turn + 1)
-            prepared = box.prepare(engine, body, lane=LANE, now=now)
+            prepared = box.prepare(engine, body, lane=LANE, now=now, options=PrepareOptions())
             engine.first_token(prepared, now=now)
         assert prepared is not None
         assert len(self.LARGE.body) == 90_000

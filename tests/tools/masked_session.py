@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache
 from holdfast.core.planner import Verdict
-from holdfast.engine import PreparedCall
+from holdfast.engine import PreparedCall, PrepareOptions
 from holdfast.tools.masking import MaskedResult, Masker
 from tests.engine.driving import Driver
 from tests.tools.results import Did, raw_of
@@ -63,7 +63,7 @@ class Session:
             already=engine.ledger(lane, now=now).edits,
             defined=self.defined,
         )
-        prepared = engine.prepare(body, lane=lane, now=now, edits=wanted.edits)
+        prepared = engine.prepare(body, lane=lane, now=now, options=PrepareOptions(edits=wanted.edits))
         self.asked.append(len(wanted.edits))
         self.masked.append(self.masker.decided(prepared.edits is not None and prepared.edits.made))
         self.sent.append(prepared)

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.config import load
 from holdfast.config.keys import Settings
-from holdfast.engine import EngineCore, Lane
+from holdfast.engine import EngineCore, Lane, PrepareOptions
 from holdfast.records import Message, Request, Text, ToolResult, ToolUse, canonical_json
 from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput
 from holdfast.tools.masking import PLACEHOLDER
@@ -75,7 +75,9 @@ class Agent:
         request = Request(model=MODEL, tools=self.box.definitions(), messages=tuple(messages), output_limit=10)
         body = engine.parse(spoken, spoken.encode(request))
         assert isinstance(body, Body)
-        return self.box.prepare(engine, body, lane=LANE, now=1.0).raw.count(PLACEHOLDER.encode())
+        return self.box.prepare(engine, body, lane=LANE, now=1.0, options=PrepareOptions()).raw.count(
+            PLACEHOLDER.encode()
+        )
 
     def demoted(self, turns: int) -> int:
         for _ in range(turns):

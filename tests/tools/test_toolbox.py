@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Deferral, Lifecycle, Mask, Tools
-from holdfast.engine import EngineCore, Lane
+from holdfast.engine import EngineCore, Lane, PrepareOptions
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, validate
 from holdfast.records.events.tools import GuideDelivered, ToolDeferred, ToolDemoted, ToolMasked, ToolOffloaded
@@ -267,7 +267,7 @@ def send(engine: EngineCore, box: Toolbox, count: int) -> Any:
     body = engine.parse(spoken, spoken.encode(request))
     assert isinstance(body, Body)
     now = 1_000_000.0 * count
-    prepared = box.prepare(engine, body, lane=LANE, now=now)
+    prepared = box.prepare(engine, body, lane=LANE, now=now, options=PrepareOptions())
     engine.first_token(prepared, now=now)
     return prepared
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from holdfast import facts
 from holdfast.config import Settings
 from holdfast.core.strategies import takes_markers
-from holdfast.engine import Lane, PreparedCall
+from holdfast.engine import Lane, PreparedCall, PrepareOptions
 from holdfast.memory import Knowledge, MemoryFiles
 from holdfast.records import Document, Image, Message, Request, Usage
 from holdfast.records.events import (
@@ -259,18 +259,21 @@ class Session:
 
     def prepare(self, body: Body, *, turn: str | None, masking: bool = True) -> PreparedCall:
         """Make a request ready. Without `masking` it says all that the last one said, in the same words."""
-        prepared = self.box.prepare(
-            self.engine,
-            body,
-            lane=self.lane,
-            now=self.clock(),
-            turn=turn,
-            masking=masking,
+        options = PrepareOptions(
             reset=self.reset,
             volatile=volatile_blocks(self, body),
             pinned=pinned_block(self, body),
             summary=summary_block(self),
             common=shared_head(self, body),
+            turn=turn,
+        )
+        prepared = self.box.prepare(
+            self.engine,
+            body,
+            lane=self.lane,
+            now=self.clock(),
+            options=options,
+            masking=masking,
         )
         if self.on_planned is not None:
             self.on_planned(prepared)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .byte_diff import Where, where
+    from .byte_diff import ByteDiff, locate
+    from .call_records import UnplannedCall
     from .edits import is_signed
     from .engine import EngineCore
     from .keepalive import DuePing
-    from .lane import Lane, PreparedCall, SideCall
+    from .lane import Lane, PreparedCall, PrepareOptions, SideCall
     from .marker_splices import marked
     from .partial_usage import Partial
     from .persistence import DURABLE_TIMEOUT_S
@@ -23,11 +24,12 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".byte_diff": "Where where",
+            ".byte_diff": "ByteDiff locate",
+            ".call_records": "UnplannedCall",
             ".edits": "is_signed",
             ".engine": "EngineCore",
             ".keepalive": "DuePing",
-            ".lane": "Lane PreparedCall SideCall",
+            ".lane": "Lane PrepareOptions PreparedCall SideCall",
             ".marker_splices": "marked",
             ".partial_usage": "Partial",
             ".persistence": "DURABLE_TIMEOUT_S",

@@ -9,42 +9,49 @@ from holdfast.core import Divergence, Place, place
 from holdfast.wire import DIALECTS, Body, Splice, rewrite
 
 
-class Where(Struct, frozen=True):
-    """The first divergence in the body: path, byte offset, the two texts that were compared there and, for the cures,
-    what the block said and says."""
+class ByteDiff(Struct, frozen=True):
+    """The first divergence of a body from the one before it."""
 
     path: str | None = None
+    """The path of the block."""
     offset: int | None = None
+    """The byte in the body."""
     before: bytes | None = None
     after: bytes | None = None
-    said: bytes | None = None
-    says: bytes | None = None
+    """The two texts that were compared."""
+    content_before: bytes | None = None
+    content_after: bytes | None = None
+    """The block's canonical content in each body."""
     place: Place | None = None
+    """Where the two texts differ."""
 
 
-def where(
+NO_DIFFERENCE = ByteDiff()
+
+
+def locate(
     body: Body, prompt: Prompt, earlier: Body | None, divergence: Divergence | None, *, keep_bodies: bool = False
-) -> Where:
-    """The place of a divergence in `body`, which is `prompt` to a cache; `earlier` is the body it departs from, where
-    it is still at hand."""
+) -> ByteDiff:
+    """The place of a divergence in `body`, whose prompt is `prompt`. `earlier` is the body it departs from, if it is
+    still in memory."""
     if divergence is None:
-        return Where()
+        return NO_DIFFERENCE
     if divergence.setting is not None:
-        return Where(divergence.setting)
+        return ByteDiff(divergence.setting)
     if divergence.block >= len(prompt.blocks):
-        return Where(f"{divergence.section} (end)", len(body.raw))
+        return ByteDiff(f"{divergence.section} (end)", len(body.raw))
     dialect = DIALECTS[body.dialect]
     number = prompt.place(divergence.block)
-    span, says = body.blocks[number], dialect.content(body, number)
+    span, content = body.blocks[number], dialect.content(body, number)
     old = None if earlier is None else _at(earlier, span.path)
     if earlier is None or old is None:
-        return Where(span.path, span.start, None, body.text(span), None, says)
+        return ByteDiff(span.path, span.start, None, body.text(span), None, content)
     before, after, start, cuts = _compared(earlier, old, body, number)
     at = place(before, after, keep_bodies=keep_bodies)
     offset = start + (0 if at is None else at.offset)
     for cut in cuts:
         offset += cut.end - cut.start if cut.start <= offset else 0
-    return Where(span.path, offset, before, after, dialect.content(earlier, old), says, at)
+    return ByteDiff(span.path, offset, before, after, dialect.content(earlier, old), content, at)
 
 
 def _compared(earlier: Body, old: int, body: Body, new: int) -> tuple[bytes, bytes, int, list[Splice]]:

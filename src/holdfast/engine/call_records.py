@@ -1,4 +1,4 @@
-"""Planned calls as they are stored, and their events.
+"""Calls as they are stored, and their events.
 
 What takes time to encode is handed to the store as values: of a call that is over before it was written only the last
 row is encoded. They do not change and hold no body and no prompt: a store that is behind must not fill the memory.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.core import Effect, Plan, Verdict
@@ -116,6 +117,56 @@ def row_of(
         error=error,
         effects=effects,
     )
+
+
+class UnplannedCall(Struct, frozen=True, kw_only=True):
+    """A side request, or a call that went out past us: a row and two events, which change no lane. Times are seconds
+    since 1970."""
+
+    id: str
+    lane: Lane
+    kind: str
+    """`side` or `bypassed`."""
+    model: str
+    """Provider and name, as in `anthropic:claude-opus-5-5`."""
+    started: float
+    ended: float | None
+    """None while the call is under way."""
+    first_token: float | None = None
+    usage: Usage | None = None
+    estimated: bool = False
+    """The answer was cut: a part of the usage is an estimate."""
+    error: str = ""
+    why: str = ""
+    """Why it was not planned."""
+
+    @property
+    def status(self) -> CallStatus:
+        if self.ended is None:
+            return "pending"
+        if self.error:
+            return "failed"
+        return "abandoned" if self.usage is None or self.estimated else "settled"
+
+    def row(self) -> Call:
+        return Call(
+            tenant=self.lane.tenant,
+            id=self.id,
+            session=self.lane.session,
+            lane=self.lane.id,
+            model=self.model,
+            started_at=micro(self.started),
+            status=self.status,
+            kind=self.kind,
+            client=self.lane.client or None,
+            first_token_at=None if self.first_token is None else micro(self.first_token),
+            ended_at=None if self.ended is None else micro(self.ended),
+            usage=self.usage,
+            reset="bypassed" if self.kind == "bypassed" else None,
+            error=self.error or None,
+            plan=msgspec.json.encode({"why": self.why}) if self.why else None,
+            verdict=ESTIMATED if self.estimated and self.usage is not None else None,
+        )
 
 
 def event_rows(

@@ -6,7 +6,7 @@ not be sent (law 4); who sends waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from hashlib import sha256
 from itertools import takewhile
@@ -22,7 +22,7 @@ from holdfast.wire import DIALECTS, Body, Reading
 
 from . import edits as editing
 from . import gemini_contents
-from .lane import Lane
+from .lane import Arrival
 from .repairs import pipeline
 from .repairs.pipeline import Repaired
 from .state import State, facts_of
@@ -47,21 +47,11 @@ class Draft(Struct, frozen=True, kw_only=True):
     reset: str | None
     writes: list[Future[Any]]
 
-    def asked(
-        self,
-        call: str,
-        lane: Lane,
-        *,
-        reset: str | None,
-        volatile: Collection[str],
-        pinned: Mapping[str, str],
-        summary: str | None,
-        common: str | None,
-        strict: bool,
-    ) -> PlanRequest:
-        """The same as the core sees it; blocks that are named by their path are found."""
-        named = (*volatile, *self.repaired.volatile_paths)
-        any_named = bool(named or pinned) or summary is not None or common is not None
+    def plan_request(self, call: str, arrival: Arrival, *, strict: bool) -> PlanRequest:
+        """The draft as the core takes it: blocks that the options name by path are given by number."""
+        options = arrival.options
+        named = (*options.volatile, *self.repaired.volatile_paths)
+        any_named = bool(named or options.pinned) or options.summary is not None or options.common is not None
         places = _places(self.reading.prompt, self.sent) if any_named else {}
         return PlanRequest(
             call=call,
@@ -69,27 +59,20 @@ class Draft(Struct, frozen=True, kw_only=True):
             alone=self.alone.prompt,
             model=self.model,
             settings=self.reading.settings,
-            reset=reset or self.reset,
+            reset=options.reset or self.reset,
             volatile=frozenset(places[path] for path in named if path in places),
-            pinned=tuple(Mark(places[path], ttl) for path, ttl in pinned.items() if path in places),
-            summary=None if summary is None else places.get(summary),
-            common=None if common is None else places.get(common),
-            subagent=lane.subagent,
+            pinned=tuple(Mark(places[path], ttl) for path, ttl in options.pinned.items() if path in places),
+            summary=None if options.summary is None else places.get(options.summary),
+            common=None if options.common is None else places.get(options.common),
+            subagent=arrival.lane.subagent,
             strict=strict,
         )
 
 
-def draft(
-    state: State,
-    body: Body,
-    alone: Reading,
-    lane: Lane,
-    *,
-    skip: frozenset[str],
-    edits: Mapping[bytes, bytes],
-    now: float,
-) -> Draft:
+def draft(state: State, arrival: Arrival) -> Draft:
     """Begin a request of the lane: what it will say."""
+    body, alone, lane, now = arrival.body, arrival.reading, arrival.lane, arrival.now
+    skip = arrival.options.skip
     ledger = state.fresh(lane, now)
     writes = [*state.keeper.begin(lane)]
     dialect, model = DIALECTS[body.dialect], facts_of(body)
@@ -109,8 +92,8 @@ def draft(
     proposal, because = None, None
     if lane.observed:
         because = BYPASSED if ledger.edits and _departs(ledger.last, reading.prompt) else None
-    elif ledger.edits or edits:
-        sent, reading, proposal, because = _edited(state, sent, reading, model, lane, ledger, edits, now, writes)
+    elif ledger.edits or arrival.options.edits:
+        sent, reading, proposal, because = _edited(state, arrival, sent, reading, ledger, writes)
     if repaired.new or (proposal is not None and proposal.made):
         writes += state.keeper.write_lane(lane)
     because = because or repaired.reset
@@ -130,18 +113,11 @@ def draft(
 
 
 def _edited(
-    state: State,
-    body: Body,
-    reading: Reading,
-    model: ModelFacts,
-    lane: Lane,
-    ledger: Ledger,
-    wanted: Mapping[bytes, bytes],
-    now: float,
-    writes: list[Future[Any]],
+    state: State, arrival: Arrival, body: Body, reading: Reading, ledger: Ledger, writes: list[Future[Any]]
 ) -> tuple[Body, Reading, Proposal | None, str | None]:
     """The body with the lane's edits replayed, and with those asked for that pay."""
-    dialect = DIALECTS[body.dialect]
+    lane, now, wanted = arrival.lane, arrival.now, arrival.options.edits
+    dialect, model = DIALECTS[body.dialect], facts_of(body)
 
     def load(name: bytes) -> bytes | None:
         return state.keeper.load(lane.tenant, name)
@@ -163,11 +139,10 @@ def _edited(
     )
     proposal, refs = editing.consider(
         body,
-        dialect,
         situation,
         wanted,
         load,
-        lambda each: state.ours.read(each, model).prompt,
+        lambda edited: state.ours.read(edited, model).prompt,
         further=odds(
             ledger, tenant.experience, kind_of(reading.prompt), reading.prompt.tokens, subagent=lane.subagent
         ).remaining,

@@ -23,7 +23,7 @@ from holdfast.core import FINAL, EditRef, Ledger, Proposal, Situation, propose
 from holdfast.errors import HoldfastError
 from holdfast.records import NotJson, canonical_json, validate
 from holdfast.store import Edit
-from holdfast.wire import MARKERS, BlockSpan, Body, Dialect, Splice, Ttl, object_of, rewrite
+from holdfast.wire import DIALECTS, MARKERS, BlockSpan, Body, Dialect, Splice, Ttl, object_of, rewrite
 
 from .fallible_store import FallibleStore
 
@@ -77,7 +77,6 @@ def replay(body: Body, dialect: Dialect, prompt: Prompt, edits: Mapping[bytes, E
 
 def consider(
     body: Body,
-    dialect: Dialect,
     situation: Situation,
     wanted: Mapping[bytes, bytes],
     load: Load,
@@ -91,7 +90,7 @@ def consider(
     `situation` has the prompt with the recorded edits made, `read` gives the prompt of any body. Answers the decision
     and, if it is to make them, what must be recorded before the request goes out.
     """
-    known = situation.ledger.edits
+    dialect, known = DIALECTS[body.dialect], situation.ledger.edits
     fresh = {block: data for block, data in wanted.items() if not _is_recorded(known, block, data)}
     if not fresh:
         return Proposal(made=False, why="these edits are recorded already and are replayed on every request"), ()

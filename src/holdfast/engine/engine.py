@@ -9,7 +9,7 @@ of any clock where no store is used. Our errors are raised: who forwards request
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ from . import gemini_contents, keepalive
 from .arguments import check_engine, check_lane, check_request
 from .call_records import CallRecord, row_of
 from .draft import Draft
-from .lane import Lane, PreparedCall, SideCall
+from .lane import Arrival, Lane, PreparedCall, PrepareOptions, SideCall
 from .marker_splices import marked
 from .partial_usage import Partial, billed
 from .persistence import DURABLE_TIMEOUT_S, wait
@@ -41,6 +41,8 @@ from .state import State, facts_of
 
 if TYPE_CHECKING:
     from .reports import Reports
+
+_NO_OPTIONS = PrepareOptions()
 
 LOCKS = 256
 """Lanes share so many locks: of two with the same one, the second waits while the first waits for the store."""
@@ -84,25 +86,15 @@ class EngineCore(Beside):
         *,
         lane: Lane,
         now: float,
-        reset: str | None = None,
-        skip: frozenset[str] = frozenset(),
-        edits: Mapping[bytes, bytes] | None = None,
-        volatile: Collection[str] = (),
-        pinned: Mapping[str, str] | None = None,
-        summary: str | None = None,
-        common: str | None = None,
-        turn: str | None = None,
+        options: PrepareOptions = _NO_OPTIONS,
         timeout: float | None = None,
         reading: Reading | None = None,
     ) -> PreparedCall:
         """Make a client's body ready to be sent, and register it as pending.
 
-        `reset` announces why it may depart from the lane's last one; `skip` are repairs to go without; `edits` are
-        replacements asked for, by the digest of the block; `volatile`, `pinned`, `summary` and `common` name blocks
-        by path: the last is where what the agent's other conversations begin with ends. `reading` is that of the body,
-        where it was read already (`given`).
-        `timeout` is how long this one waits for what must be durable, if that is shorter than the engine's own; then
-        it goes without what is new in it, with markers, and with what was repaired and edited before.
+        `reading` is that of the body, where it was read already (`given`). `timeout` is how many seconds this request
+        waits for what must be durable, if that is shorter than the engine's own timeout; after it the request goes with
+        markers and with earlier repairs and edits, but without new ones.
 
         If it raises, the client's own bytes are taken to go out (law 8): nothing was planned, repaired or edited; only
         what was counted of the client stays.
@@ -111,23 +103,14 @@ class EngineCore(Beside):
         alone = self._read(body, lane, now, reading)
         with self.lane_lock(lane):
             try:
-                if reset is not None:
-                    _check_reason(reset)
+                _check_reason(options.reset)
                 seconds = self._timeout_s if timeout is None else min(timeout, self._timeout_s)
-                draft = self._durable(body, alone, lane, now, skip, edits or {}, seconds, timeout is not None)
+                arrival = Arrival(body, alone, lane, options, now)
+                draft = self._durable(arrival, seconds, droppable=timeout is not None)
                 with self._lock:
                     call, *ids = ulids(self._ids.take(3), 3)  # and of the two events that are told of it
-                    asked = draft.asked(
-                        call,
-                        lane,
-                        reset=reset,
-                        volatile=volatile,
-                        pinned=pinned or {},
-                        summary=summary,
-                        common=common,
-                        strict=self._strict,
-                    )
-                    prepared = self._planned(draft, asked, body, lane, turn, ids, now)
+                    request = draft.plan_request(call, arrival, strict=self._strict)
+                    prepared = self._planned(arrival, draft, request, ids)
                     self.state.keeper.begun(lane)
                     if draft.repaired.ordered:  # so that they are kept even if the process is killed with the answer
                         self.state.keeper.save_lane(lane)
@@ -334,65 +317,47 @@ class EngineCore(Beside):
             self.state.pools(lane.tenant, model, now)
         return reading
 
-    def _durable(
-        self,
-        body: Body,
-        alone: Reading,
-        lane: Lane,
-        now: float,
-        skip: frozenset[str],
-        edits: Mapping[bytes, bytes],
-        timeout: float,
-        without: bool,
-        again: bool = True,
-    ) -> Draft:
-        """What will be sent, once it may be. Where another process wrote the lane's ledger in between, it is decided
-        again on what that one has sent; where the store does not keep what is new, without that if it may be."""
+    def _durable(self, arrival: Arrival, timeout: float, *, droppable: bool, retry: bool = True) -> Draft:
+        """The draft of a request, once what it needs is durable. There is one retry: where another process has written
+        the lane's ledger meanwhile, on what that one sent; where the store fails, without new repairs and edits if
+        those are `droppable`."""
         with self._lock:
-            draft = drafting.draft(self.state, body, alone, lane, skip=skip, edits=edits, now=now)
+            draft = drafting.draft(self.state, arrival)
         try:
             wait(draft.writes, timeout)
         except VersionConflictError:
-            if not again:
+            if not retry:
                 raise
-            return self._durable(body, alone, lane, now, skip, edits, timeout, without, again=False)
+            return self._durable(arrival, timeout, droppable=droppable, retry=False)
         except HoldfastError as problem:
-            if not again or not without:
+            if not retry or not droppable:
                 raise
             with self._lock:
-                self.state.keeper.undo(lane)
+                self.state.keeper.undo(arrival.lane)
                 self.state.keeper.late(problem)
-            return self._durable(body, alone, lane, now, skip, edits, timeout, without, again=False)
+            return self._durable(arrival, timeout, droppable=droppable, retry=False)
         return draft
 
-    def _planned(
-        self,
-        draft: Draft,
-        asked: planner.PlanRequest,
-        body: Body,
-        lane: Lane,
-        turn: str | None,
-        ids: list[str],
-        now: float,
-    ) -> PreparedCall:
-        """Plan a draft and register it; `ids` are those of what is told of it."""
+    def _planned(self, arrival: Arrival, draft: Draft, request: planner.PlanRequest, ids: list[str]) -> PreparedCall:
+        """Plan a draft and register the call; `ids` are those of its two events."""
+        body, lane, now = arrival.body, arrival.lane, arrival.now
         state, settings, dialect = self.state, self.state.settings(lane), DIALECTS[body.dialect]
         tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)
         waited = None if ledger.pings.uncovered is None else keepalive.waited(tenant, ledger, now)
-        found = planner.prepare(tenant, ledger, asked, now, settings)
+        planned = planner.prepare(tenant, ledger, request, now, settings)
         try:
             prepared = PreparedCall(
-                call=asked.call,
+                call=request.call,
                 lane=lane,
-                raw=marked(draft.sent, dialect, draft.reading.prompt, found.plan, asked.model),
+                raw=marked(draft.sent, dialect, draft.reading.prompt, planned.plan, request.model),
                 client=body,
                 sent=draft.sent,
-                core=found,
-                preflight=calibrated(found.outcome, found.plan.marks, asked.model, tenant.experience.calibration),
+                core=planned,
+                preflight=calibrated(planned.outcome, planned.plan.marks, request.model, tenant.experience.calibration),
                 repairs=draft.repaired.repairs,
                 edits=draft.edits,
-                reset=asked.reset,
-                turn=turn,
+                reset=request.reset,
+                turn=arrival.options.turn,
                 earlier=state.remember(lane, draft.sent),
                 waited=waited,
                 owner=self,
@@ -403,7 +368,7 @@ class EngineCore(Beside):
                 gemini_contents.offer(state, prepared, ledger, now)
             self.journal.planned(prepared, ids, self._row(prepared, "pending"))
         except Exception:
-            planner.abandon(tenant, ledger, found, now)
+            planner.abandon(tenant, ledger, planned, now)
             raise
         return prepared
 

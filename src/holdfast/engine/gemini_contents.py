@@ -30,8 +30,7 @@ from holdfast.core import (
     odds,
 )
 from holdfast.core import gemini_contents as contents
-from holdfast.facts import ModelFacts, Rates, rates
-from holdfast.wire import Body
+from holdfast.facts import rates
 
 from . import gemini_content_calls as wire
 from .lane import Lane, PreparedCall, SideCall
@@ -52,29 +51,22 @@ class _Held:
         return self._experience.objects.get(agent, AgentContents())
 
     def decide(
-        self,
-        agent: str,
-        lane: str,
-        body: Body,
-        prompt: Prompt,
-        ledger: Ledger,
-        ahead: Odds,
-        model: ModelFacts,
-        rates: Rates | None,
-        settings: Gemini,
-        now: float,
+        self, prepared: PreparedCall, ledger: Ledger, ahead: Odds, settings: Gemini, now: float
     ) -> tuple[Use | None, tuple[SideCall, ...]]:
-        """What the request names as things are, and what is to be done first. A creation is announced at once, so that
-        no other request begins it too."""
+        """What the request names now, and the calls to make first. A creation is announced at once, so that no other
+        request begins it too."""
+        agent, lane, body = prepared.lane.agent, prepared.lane.id, prepared.sent
+        model, prompt = prepared.core.request.model, prepared.core.request.prompt
         objects = self._swept(agent, now)
         hours = max(now - ledger.started, 60.0) / _HOUR
-        wanted = ContentsRequest(
+        request = ContentsRequest(
             lane=lane,
             offers=wire.offers(body, prompt, objects),
             per_hour=ledger.requests / hours if ledger.requests > 1 else 0.0,
             remaining=ahead.remaining,
         )
-        decision = contents.decide(objects, wanted, model, rates, settings, now)
+        price = rates(model.ref, prompt_tokens=prompt.tokens)
+        decision = contents.decide(objects, request, model, price, settings, now)
         calls = tuple(SideCall(agent, command, wire.call(command, body)) for command in decision.commands)
         for command in decision.commands:
             if isinstance(command, Create):
@@ -151,21 +143,11 @@ class _Held:
 
 def offer(state: State, prepared: PreparedCall, ledger: Ledger, now: float) -> None:
     """Let a request name an object where there is one, and say what is to be done first where one would pay."""
-    asked, lane = prepared.core.request, prepared.lane
+    request, lane = prepared.core.request, prepared.lane
     experience = state.tenant(lane.tenant).experience
     held = _Held(experience)
-    use, prepared.before = held.decide(
-        lane.agent,
-        lane.id,
-        prepared.sent,
-        asked.prompt,
-        ledger,
-        odds(ledger, experience, prepared.core.kind, asked.prompt.tokens, subagent=asked.subagent),
-        asked.model,
-        rates(asked.model.ref, prompt_tokens=asked.prompt.tokens),
-        state.settings(lane).gemini,
-        now,
-    )
+    ahead = odds(ledger, experience, prepared.core.kind, request.prompt.tokens, subagent=request.subagent)
+    use, prepared.before = held.decide(prepared, ledger, ahead, state.settings(lane).gemini, now)
     if use is not None:
         _name(prepared, use, held, now)
     made = (call.command for call in prepared.before if isinstance(call.command, Create))

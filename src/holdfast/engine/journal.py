@@ -31,12 +31,11 @@ from holdfast.records.events import texts as ulids
 from holdfast.store import Break, PutCall
 
 from . import call_records
-from .byte_diff import where
-from .call_records import CallRecord, completed, failed, micro, name, reason_of
+from .byte_diff import locate
+from .call_records import CallRecord, UnplannedCall, completed, failed, micro, name, reason_of
 from .fallible_store import FallibleStore
 from .lane import Lane, PreparedCall
 from .owners import owner_of
-from .unplanned_calls import Noted
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -102,19 +101,19 @@ class CallJournal:
     def pinged(self, lane: Lane, call: str, ping: Ping, now: float) -> None:
         self.emit(lane, None, now, CachePing(lane=name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
 
-    def noted(self, call: Noted, ended: float, lost: int | None) -> None:
-        """A call that was not planned; `lost` are the tokens its lane had cached and paid for again, None for one that
-        is not to be listed."""
+    def unplanned(self, call: UnplannedCall, ended: float, lost: int | None) -> None:
+        """A call that was not planned. `lost` are the tokens that its lane had cached and paid for again; None if the
+        loss is not to be listed."""
         lane, model = call.lane, name(call.model)
-        self.emit(lane, None, call.started, LlmCallStarted(call=call.call, lane=name(lane.id), model=model))
+        self.emit(lane, None, call.started, LlmCallStarted(call=call.id, lane=name(lane.id), model=model))
         if call.status == "settled" and call.usage is not None:
-            self.emit(lane, None, ended, completed(call.call, call.model, call.usage))
+            self.emit(lane, None, ended, completed(call.id, call.model, call.usage))
         else:
-            self.emit(lane, None, ended, failed(call.call, call.model, call.error, call.usage))
+            self.emit(lane, None, ended, failed(call.id, call.model, call.error, call.usage))
         if lost is not None:
             price = rates(call.model)
             dollars = Decimal(0) if price is None else lost * (price.input - price.read)
-            reset = self._missed(lane, call.call, call.model, "bypassed", lost, dollars, ended)
+            reset = self._missed(lane, call.id, call.model, "bypassed", lost, dollars, ended)
             self.emit(lane, None, ended, reset)
 
     def _missed(
@@ -146,13 +145,20 @@ class CallJournal:
         """A break or a reset: its row, its report, its event."""
         lane = prepared.lane
         keep_bodies = self._reports is not None and self._reports.keep_bodies
-        found = where(
+        difference = locate(
             prepared.sent, prepared.core.prompt, prepared.earlier, finding.divergence, keep_bodies=keep_bodies
         )
         model, marks = prepared.core.request.model, prepared.core.plan.marks
-        told = case(finding, model, path=found.path, before=found.said, after=found.says, marks=marks)
-        cure = cure_for(told)
-        owner = owner_of(prepared, finding, told, cure)
+        cure_case = case(
+            finding,
+            model,
+            path=difference.path,
+            before=difference.content_before,
+            after=difference.content_after,
+            marks=marks,
+        )
+        cure = cure_for(cure_case)
+        owner = owner_of(prepared, finding, cure_case, cure)
         row = Break(
             tenant=lane.tenant,
             id=self._ids.new(),
@@ -165,18 +171,17 @@ class CallJournal:
             reason=reason_of(finding.reason),
             tokens=finding.tokens,
             dollars=finding.dollars,
-            path=found.path,
-            offset=found.offset,
+            path=difference.path,
+            offset=difference.offset,
             owner=None if owner is None else name(owner),
             cure=cure.name,
             data=msgspec.json.encode(cure),
         )
         if self._store is not None:
             self._store.put_break(row)
-        if self._reports is not None:
-            work = partial(self._reports.write, cure=cure, place=found.place, before=found.before, after=found.after)
-            if not self._worker.do(partial(work, row, finding)):
-                self._reports.lost += 1
+        if (reports := self._reports) is not None:
+            written = self._worker.do(partial(reports.write, row, finding, cure=cure, difference=difference))
+            reports.lost += not written
         if row.reason is not None:
             reset = CacheReset(
                 lane=name(lane.id), reason=row.reason, call=row.call, tokens=row.tokens, dollars=row.dollars

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from holdfast.core import Command, IdleLane, Preflight, Proposal, Use, Verdict
 from holdfast.core import planner as core
 from holdfast.core.repairs import Repair
 from holdfast.records import Usage
-from holdfast.wire import Body
+from holdfast.wire import Body, Reading
 
 from .gemini_content_calls import Send
 from .repairs.saving import Saving
@@ -35,6 +36,38 @@ class Lane(Struct, frozen=True, kw_only=True):
     subagent: bool = False
     observed: bool = False
     before: str = ""
+
+
+class PrepareOptions(Struct, frozen=True, kw_only=True):
+    """What the sender of a request announces and asks for. Blocks are named by their path in the body."""
+
+    reset: str | None = None
+    """The reason for which the request may depart from the lane's last one."""
+    skip: frozenset[str] = frozenset()
+    """Repairs to leave out."""
+    edits: Mapping[bytes, bytes] = {}
+    """Replacements that are asked for, by the digest of the block."""
+    volatile: tuple[str, ...] = ()
+    """Blocks that change with every request."""
+    pinned: Mapping[str, str] = {}
+    """Blocks that get a marker, with its TTL."""
+    summary: str | None = None
+    """The block of a summary."""
+    common: str | None = None
+    """The last block of what the agent's other conversations begin with too."""
+    turn: str | None = None
+    """The turn that the request's events belong to."""
+
+
+class Arrival(Struct, frozen=True):
+    """A request as it comes to the engine."""
+
+    body: Body
+    reading: Reading
+    """What the client's prompt readers make of `body`."""
+    lane: Lane
+    options: PrepareOptions
+    now: float
 
 
 class SideCall(Struct, frozen=True):

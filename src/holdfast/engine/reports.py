@@ -23,9 +23,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.core import Finding, Place, TextChange, as_bytes, changes, diff
+from holdfast.core import Finding, TextChange, as_bytes, changes, diff
 from holdfast.core.cures import Cure
 from holdfast.store import PRIVATE_FILE, Break, make_private_directory
+
+from .byte_diff import NO_DIFFERENCE, ByteDiff
 
 if TYPE_CHECKING:
     from holdfast.config import Config, Settings
@@ -115,28 +117,27 @@ class Reports:
         finding: Finding,
         *,
         cure: Cure | None = None,
-        place: Place | None = None,
-        before: str | bytes | None = None,
-        after: str | bytes | None = None,
+        difference: ByteDiff = NO_DIFFERENCE,
     ) -> Path | None:
-        """Write a report; the file of its day, or None where it could not be written or none are kept.
+        """Write a report; returns the file of its day, None where it could not be written or none are kept.
 
-        `place` is where the block's two texts differ; its excerpts are written as they are.
+        The excerpts of `difference.place` are written as they are.
         """
         if self._keep <= 0:
             return None
         day = datetime.fromtimestamp(row.at / 1_000_000, UTC)
         name = f"{day:%Y-%m-%d}"
-        told = None
+        text, place = b"", difference.place
         if place is not None:
-            told = diff(before, after, place.offset, keep_bodies=self.keep_bodies).encode("utf-8", "replace")
-        beside = f"{name}.{_safe(row.id)}.diff" if told else None
-        report = _report(row, finding, day, cure, place, before, after, beside)
-        line = msgspec.json.encode(self._with_changes(report, place, before, after)) + b"\n"
+            unified = diff(difference.before, difference.after, place.offset, keep_bodies=self.keep_bodies)
+            text = unified.encode("utf-8", "replace")
+        diff_name = f"{name}.{_safe(row.id)}.diff" if text else None
+        report = _report(row, finding, day, cure, difference, diff_name)
+        line = msgspec.json.encode(self._with_changes(report, difference)) + b"\n"
         try:
             with self._lock, self._alone():
-                if told and beside is not None:
-                    _create(self.directory / beside, told)
+                if diff_name is not None:
+                    _create(self.directory / diff_name, text)
                 self._append(f"{name}.jsonl", line)
                 self._remove_oldest()
         except OSError as error:
@@ -144,18 +145,17 @@ class Reports:
             return None
         return self.directory / f"{name}.jsonl"
 
-    def _with_changes(
-        self, report: Report, place: Place | None, before: str | bytes | None, after: str | bytes | None
-    ) -> Report:
-        if place is None:
+    def _with_changes(self, report: Report, difference: ByteDiff) -> Report:
+        before, after = difference.before, difference.after
+        if difference.place is None:
             return replace(report, note=NOT_AT_HAND) if before is None and after is not None else report
-        found = changes(as_bytes(before), as_bytes(after), keep_bodies=self.keep_bodies)
-        masked = KEYS_MASKED if found.keys else None
+        text_changes = changes(as_bytes(before), as_bytes(after), keep_bodies=self.keep_bodies)
+        masked = KEYS_MASKED if text_changes.keys else None
         return replace(
             report,
-            changes=found.pieces,
+            changes=text_changes.pieces,
             masked=masked if self.keep_bodies else WORDS_MASKED,
-            note=None if found.whole else NOT_ALL,
+            note=None if text_changes.whole else NOT_ALL,
         )
 
     @contextmanager
@@ -226,9 +226,9 @@ class Reports:
             temporary.replace(path)
         self._counted.pop(name, None)
         for line in lines if whole else lines[:count]:
-            beside = _diff_of(line)
-            if beside is not None:
-                (self.directory / beside).unlink(missing_ok=True)
+            diff_name = _diff_of(line)
+            if diff_name is not None:
+                (self.directory / diff_name).unlink(missing_ok=True)
 
     def read(self, id: str, at: datetime) -> Report | None:
         """The report of a break by its id and time, if it is still there."""
@@ -281,12 +281,10 @@ def _report(
     finding: Finding,
     day: datetime,
     cure: Cure | None,
-    place: Place | None,
-    before: str | bytes | None,
-    after: str | bytes | None,
-    beside: str | None,
+    difference: ByteDiff,
+    diff_name: str | None,
 ) -> Report:
-    divergence = finding.divergence
+    divergence, place = finding.divergence, difference.place
     return Report(
         id=_short(row.id),
         at=day.isoformat(timespec="microseconds"),
@@ -309,14 +307,14 @@ def _report(
         offset=row.offset,
         owner=None if row.owner is None else _short(row.owner),
         behind=divergence.behind if divergence is not None else None,
-        before=_digest(before),
-        after=_digest(after),
+        before=_digest(difference.before),
+        after=_digest(difference.after),
         was=place.before if place is not None else None,
         now=place.after if place is not None else None,
         cure=cure.name if cure is not None else row.cure,
         advice=cure.sentence if cure is not None else None,
         config=cure.setting if cure is not None else None,
-        diff=beside,
+        diff=diff_name,
     )
 
 

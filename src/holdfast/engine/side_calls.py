@@ -9,17 +9,19 @@ import threading
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from holdfast import facts
 from holdfast.records import Usage
 from holdfast.records.events import IDS, Bus, Event
 from holdfast.wire import Body, Dialect, Reading
 
 from . import gemini_contents, keepalive, succession
+from .call_records import UnplannedCall
 from .journal import CallJournal
 from .keepalive import DuePing
 from .lane import Lane, PreparedCall, SideCall
 from .state import State, facts_of
-from .unplanned_calls import Noted
 
 if TYPE_CHECKING:
     from .reports import Reports
@@ -55,35 +57,17 @@ class Beside:
         body = self.state.given.parse(dialect, raw, model=model)
         return (body, self.state.given.read(body, facts_of(body))) if isinstance(body, Body) else None
 
-    def note(
-        self,
-        lane: Lane,
-        *,
-        kind: str,
-        model: str,
-        started: float,
-        ended: float | None,
-        first_token: float | None = None,
-        usage: Usage | None = None,
-        estimated: bool = False,
-        error: str = "",
-        why: str = "",
-        call: str | None = None,
-    ) -> str:
-        """A call that was not planned: a side request, or one that went past us (`kind`, `why`). It is stored and told,
-        and changes nothing that is known of a lane. `model` is provider and name, as in `anthropic:claude-opus-5-5`.
-        What a lane loses by a call past us is a reset: note it before `bypassed`. Without `ended` it is under way: its
-        row is written, and it is to be noted again. Gives the id of the call."""
-        priced = None if usage is None else facts.price(usage, model)
-        noted = Noted(
-            call or self._ids.new(), lane, kind, model, started, ended, first_token, priced, error, why, estimated
-        )
+    def note(self, call: UnplannedCall) -> None:
+        """Store a call that was not planned and emit its events; nothing that is known of a lane changes. What the lane
+        loses by a call past us is a reset: note the call before `bypassed`. A call that is under way is noted again
+        when it is over."""
+        if call.usage is not None:
+            call = replace(call, usage=facts.price(call.usage, call.model))
         with self._lock:
-            self.state.keeper.meet(lane, started)
-            self.state.keeper.put_call(noted.row())
-            if ended is not None:
-                self.journal.noted(noted, ended, self._lost(noted) if kind == "bypassed" else None)
-        return noted.call
+            self.state.keeper.meet(call.lane, call.started)
+            self.state.keeper.put_call(call.row())
+            if call.ended is not None:
+                self.journal.unplanned(call, call.ended, self._lost(call) if call.kind == "bypassed" else None)
 
     def succeed(self, lane: Lane, model: str, *, now: float) -> None:
         """The login of this lane's tenant turned out to be a renewed one: what was learned and what is believed to be
@@ -100,28 +84,28 @@ class Beside:
                 state.keeper.save_lane(lane)
 
     def call_id(self) -> str:
-        """An id for a call that will be noted."""
+        """A new id, for an `UnplannedCall`."""
         return self._ids.new()
 
-    def _lost(self, noted: Noted) -> int | None:
+    def _lost(self, call: UnplannedCall) -> int | None:
         """Tokens that a call past us was billed for although the lane had them cached, as far as is known. None where
         there is nothing to list: it was not answered, or the client wanted it so and lost nothing."""
-        state, lane, usage = self.state, noted.lane, noted.usage
+        state, lane, usage = self.state, call.lane, call.usage
         if usage is None:
             return None
-        nothing = None if noted.why in ("", WANTED) else 0
+        unlisted = None if call.why in ("", WANTED) else 0
         if not state.keeper.remembers(lane):
-            return nothing
-        last = state.ledger(lane, noted.started).last
-        if last is None or not last.call or last.model != noted.model:
-            return nothing
+            return unlisted
+        last = state.ledger(lane, call.started).last
+        if last is None or not last.call or last.model != call.model:
+            return unlisted
         model = facts.model(last.model)
-        state.pools(lane.tenant, model, noted.started)
+        state.pools(lane.tenant, model, call.started)
         pool, limits = state.tenant(lane.tenant).pool(model), state.settings(lane).breaks
-        if pool.by_entry and keepalive.longest(last, pool, noted.started) is None:
-            return nothing
+        if pool.by_entry and keepalive.longest(last, pool, call.started) is None:
+            return unlisted
         lost = min(last.covered, usage.prompt) - usage.read
-        return lost if lost > max(limits.min_tokens, limits.min_drop * last.covered) else nothing
+        return lost if lost > max(limits.min_tokens, limits.min_drop * last.covered) else unlisted
 
     def tell(self, lane: Lane, *payloads: Event, now: float) -> None:
         """Events of a lane's session, for the store and the bus."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core import Comparison, Divergence, Finding, allowed, as_bytes, mask, place, without_secrets
 from holdfast.core.cures import case, cure_for
-from holdfast.engine import where as parting
+from holdfast.engine import locate
 from holdfast.errors import HoldfastError
 from holdfast.facts import nearest
 from holdfast.records import CAUSES, CHANGES, RESET_REASONS
@@ -57,7 +57,7 @@ def where(earlier: CheckedRequest, asked: CheckedRequest, divergence: Divergence
         said = earlier.content(old)
         path = f"{earlier.body.blocks[earlier.places[old]].path} (gone)"
         return Where(path=path, before=_around(said, 0, redact), said=said)
-    found = parting(asked.body, replace(asked.view, origin=asked.places), earlier.body, divergence)
+    found = locate(asked.body, replace(asked.view, origin=asked.places), earlier.body, divergence)
     before, after = found.before, found.after or b""
     if old is None or before is None:
         says = asked.content(new)
@@ -74,8 +74,8 @@ def where(earlier: CheckedRequest, asked: CheckedRequest, divergence: Divergence
         before=_around(before, inside, redact),
         after=_around(after, inside, redact),
         at=_lead(after, inside),
-        said=found.said,
-        says=found.says,
+        said=found.content_before,
+        says=found.content_after,
     )
 
 

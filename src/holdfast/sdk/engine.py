@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import msgspec
 
 from holdfast.config import Settings
-from holdfast.engine import DURABLE_TIMEOUT_S, EngineCore, Lane
+from holdfast.engine import DURABLE_TIMEOUT_S, EngineCore, Lane, PrepareOptions
 from holdfast.errors import ArgumentError, HoldfastError, kind_of, wrong_argument
 from holdfast.records.events import Bus
 from holdfast.store import Store
@@ -106,7 +106,8 @@ class Engine:
         self._check_open("prepare")
         parsed = self._parse("engine.prepare", body, dialect, model)
         moment = self._moment(now)
-        prepared = self.core.prepare(parsed, lane=lane, now=moment, reset=reset, skip=frozenset(skip), edits=edits)
+        options = PrepareOptions(reset=reset, skip=frozenset(skip), edits=edits or {})
+        prepared = self.core.prepare(parsed, lane=lane, now=moment, options=options)
         return Call(self.core, prepared, self._moment)
 
     def bypassed(

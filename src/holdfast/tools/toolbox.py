@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.config.sections import Tools
@@ -39,7 +40,7 @@ from .toolset import Redeclared, ToolSet, ToolSetState
 from .workspace import Workspace
 
 if TYPE_CHECKING:
-    from holdfast.engine import EngineCore, Lane, PreparedCall
+    from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
     from holdfast.store import Store
     from holdfast.wire import Body
 
@@ -228,12 +229,12 @@ class Toolbox:
         return fitting(messages, self.toolset.carrier)
 
     def prepare(
-        self, engine: EngineCore, body: Body, *, lane: Lane, now: float, masking: bool = True, **asked: Any
+        self, engine: EngineCore, body: Body, *, lane: Lane, now: float, options: PrepareOptions, masking: bool = True
     ) -> PreparedCall:
         """`engine.prepare`, with old results masked where that is due and pays. `body` is the conversation in full, as
         it is stored: what was masked before is masked again by the engine, and nothing else unless `masking`."""
         if not masking:
-            return engine.prepare(body, lane=lane, now=now, **asked)
+            return engine.prepare(body, lane=lane, now=now, options=options)
         ledger = engine.ledger(lane, now=now)
         requests = self._masker.wanted(
             body,
@@ -243,7 +244,7 @@ class Toolbox:
             failed=self._failed,
             defined=self.toolset.defined,
         )
-        prepared = engine.prepare(body, lane=lane, now=now, edits=requests.edits, **asked)
+        prepared = engine.prepare(body, lane=lane, now=now, options=replace(options, edits=requests.edits))
         for masked in self._masker.decided(prepared.edits is not None and prepared.edits.made):
             self.journal.emit(
                 ToolMasked(tool=masked.tool, tool_use_id=masked.tool_use_id, characters=masked.characters),

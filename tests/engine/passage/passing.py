@@ -16,7 +16,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
-from holdfast.engine.passage import Incoming, Passage, Passages
+from holdfast.engine.passage import Incoming, Passage, Passages, Timers
 from holdfast.records.events import Bus
 from holdfast.records.events.envelope import Envelope
 from holdfast.serving.encodings import decoded
@@ -63,7 +63,9 @@ class Door:
         self.engine = EngineCore(settings, store=self.store, bus=self.bus, strict=True)
         self.identities = Identities(KEY, store=self.store)
         self.work = 0.0
-        self.passages = Passages(self.engine, self.identities, settings, clock=self.clock.now, timer=lambda: self.work)
+        self.passages = Passages(
+            self.engine, self.identities, settings, clock=self.clock.now, timers=Timers(lambda: self.work)
+        )
 
     def close(self) -> None:
         self.bus.close()

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.config.sections.server import Gateway, Limits
-from holdfast.engine.passage.budget import Budget, Slow
+from holdfast.engine.passage.fail_open import Budget, Slow
 from tests.engine.driving import raw_of, talk
 from tests.engine.passage.passing import Door
 
@@ -82,7 +82,7 @@ def test_waiting_is_no_work_but_has_an_end(seconds: float, bypass: str | None, m
         waited[0] += seconds
         return parse(*args, **more)
 
-    door.passages.wall = lambda: waited[0]
+    door.passages.timers = replace(door.passages.timers, wall=lambda: waited[0])
     monkeypatch.setattr(door.engine, "parse", waiting)
     assert door.begin(raw_of(talk(1))).bypass == bypass
     door.close()

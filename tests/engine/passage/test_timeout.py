@@ -12,8 +12,7 @@ from holdfast.config.keys import Settings
 from holdfast.engine import EngineCore
 from holdfast.engine import engine as core
 from holdfast.engine.identity import Identities
-from holdfast.engine.passage.client_request import Incoming
-from holdfast.engine.passage.passage import Passages
+from holdfast.engine.passage import Incoming, Passages, Timers
 from holdfast.store import open_store
 from holdfast.wire import DIALECTS
 
@@ -32,6 +31,6 @@ def test_an_engine_that_waits_long_does_not_hold_up_a_clients_call(
     settings = Settings()
     with open_store(tmp_path / "h.db") as store:
         engine, identities = EngineCore(settings, store=store), Identities(bytes(32), store=store)
-        passages = Passages(engine, identities, settings, timer=lambda: 0.0)
+        passages = Passages(engine, identities, settings, timers=Timers(lambda: 0.0))
         passages.begin(Incoming("POST", "/v1/messages", "", (), RAW), DIALECTS["anthropic"]).cut()
     assert waited == [settings.gateway.limits.wait_ms / 1_000]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.passage import Passage, Passages
+from holdfast.engine.passage import Passage, Passages, Timers
 from holdfast.engine.passage.warmup import warm_up
 from holdfast.wire import DIALECTS
 
@@ -16,7 +16,8 @@ from holdfast.wire import DIALECTS
 def slow(passages: Passages, begin: Callable[..., None], *given: Any, **options: Any) -> None:
     """Passages of a machine on which hours go by whenever somebody looks at a clock, if they are not given one."""
     hours = iter(range(0, 10**9, 3_600))
-    begin(passages, *given, **{name: lambda: float(next(hours)) for name in ("timer", "wall")} | options)
+    timers = Timers(lambda: float(next(hours)), lambda: float(next(hours)))
+    begin(passages, *given, **{"timers": timers, **options})
 
 
 def test_a_slow_machine_is_warmed_up_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.records.events import CATALOGUE, Envelope, Event, Ulids, decode, decode_payload, encode, encode_payload
@@ -67,9 +68,9 @@ def test_any_payload_comes_back_equal(text: str, tokens: int, dollars: Decimal) 
 
 
 def test_a_stricter_sensitivity_may_be_given_and_a_laxer_one_not() -> None:
-    assert envelope(TurnCancelled(), sensitivity="private").sensitivity == "private"
+    assert replace(envelope(TurnCancelled()), sensitivity="private").sensitivity == "private"
     with pytest.raises(HoldfastError, match=r"turn\.started cannot be pseudonymous; use private"):
-        envelope(TurnStarted(text="hello"), sensitivity="pseudonymous")
+        replace(envelope(TurnStarted(text="hello")), sensitivity="pseudonymous")
 
 
 def test_prompt_text_cannot_be_decoded_into_a_less_than_private_envelope() -> None:

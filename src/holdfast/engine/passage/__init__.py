@@ -11,7 +11,7 @@ from holdfast.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from . import kill_switch
     from .client_request import OURS, Incoming, RawHeaders, by_name, without_ours
-    from .fail_open import place_of, quiet, quietly
+    from .fail_open import Timers, place_of, quiet, quietly
     from .kill_switch import Switch
     from .memory_hook import BYPASSED, Remembered, Reminder
     from .passage import Passage, Passages
@@ -23,7 +23,7 @@ else:
         {
             "": "kill_switch",
             ".client_request": "Incoming OURS RawHeaders by_name without_ours",
-            ".fail_open": "place_of quiet quietly",
+            ".fail_open": "Timers place_of quiet quietly",
             ".kill_switch": "Switch",
             ".memory_hook": "BYPASSED Remembered Reminder",
             ".passage": "Passage Passages",

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.config import Settings
 from holdfast.config.sections import Gateway
-from holdfast.engine import EngineCore, Lane, PreparedCall
+from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
 from holdfast.engine.state import facts_of, reference
 from holdfast.records import Usage
 from holdfast.records.events import GatewayBypassed, GatewayPreflight
@@ -24,13 +24,13 @@ from holdfast.serving import encodings
 from holdfast.store import is_subscription
 from holdfast.wire import Body, Dialect, Reading, StreamReport, Unreadable
 
+from ..call_records import UnplannedCall
 from ..identity import Identities, Identity, RequestSource
 from ..partial_usage import Partial
 from ..side_calls import WANTED
 from . import response_headers as saying
-from .budget import Budget, Clock, Slow
 from .client_request import Incoming, Wishes, from_page, wishes
-from .fail_open import log, quiet
+from .fail_open import TIMERS, Budget, Clock, Slow, Timers, log, quiet
 from .kill_switch import Switch
 from .memory_hook import MEMORY, Remembered, Remembering, Reminder, care_of, remembered
 from .response_headers import Header, Held
@@ -42,7 +42,7 @@ UNKNOWN = "unknown"
 
 class Passages:
     """What all calls of one process share. `settings` are those of an agent by its name; `remembering` gives requests
-    memory before they are prepared. `timer` and `wall` are those of a `Budget`."""
+    memory before they are prepared. `clock` gives the time, `timers` measure a `Budget`."""
 
     def __init__(
         self,
@@ -51,8 +51,7 @@ class Passages:
         settings: Settings | Callable[[str], Settings],
         *,
         clock: Clock = time.time,
-        timer: Clock = time.thread_time,
-        wall: Clock = time.monotonic,
+        timers: Timers = TIMERS,
         remembering: Remembering | None = None,
         switch: Switch | None = None,
     ) -> None:
@@ -60,7 +59,7 @@ class Passages:
         self.engine, self.identities, self.remembering = engine, identities, remembering
         self._settings = settings if callable(settings) else lambda _agent: settings
         self.care = lambda agent: care_of(self._settings(agent), memory=remembering is not None)
-        self.clock, self.timer, self.wall = clock, timer, wall
+        self.clock, self.timers = clock, timers
 
     @property
     def settings(self) -> Settings:
@@ -104,7 +103,7 @@ class Passage:
         self.raw = incoming.body
         self.tap = Hearing()
         self.started = passages.clock()
-        self._budget = Budget(passages.timer, passages.wall)
+        self._budget = Budget(passages.timers)
 
     # In
 
@@ -161,10 +160,12 @@ class Passage:
             given.body,
             lane=self.lane,
             now=started,
-            skip=asked.skip,
-            reset=asked.reset or given.reset or self._relayed(),
-            volatile=given.volatile,
-            pinned=given.pinned,
+            options=PrepareOptions(
+                skip=asked.skip,
+                reset=asked.reset or given.reset or self._relayed(),
+                volatile=given.volatile,
+                pinned=given.pinned,
+            ),
             reading=given.reading,
             timeout=gateway.limits.wait_ms / 1_000,
         )
@@ -415,9 +416,10 @@ class Passage:
     def _note(self, usage: Usage | None, error: str, now: float | None, *, estimated: bool) -> None:
         """A call that was not planned: what it was, and what it cost. Without `now` it is under way."""
         side = self.bypass is None  # what is neither planned nor passed by stands beside the conversation
-        self.call = self._passages.engine.note(
-            self.lane,
-            call=self.call,
+        self.call = self.call or self._passages.engine.call_id()
+        call = UnplannedCall(
+            id=self.call,
+            lane=self.lane,
             kind="side" if side else "bypassed",
             model=self._reference(),
             started=self.started,
@@ -428,6 +430,7 @@ class Passage:
             error=error,
             why=self.bypass or "",
         )
+        self._passages.engine.note(call)
 
     def _reference(self) -> str:
         """The model as it is called in what is stored; that of a body that could not be read is in its answer."""

@@ -14,6 +14,7 @@ from holdfast.wire import DIALECTS
 
 from ..identity import Identities
 from .client_request import Incoming
+from .fail_open import Timers
 from .passage import Passages
 
 _TEXT = b'[{"role":"user","content":"Is anybody there?"}]'
@@ -34,6 +35,6 @@ def _still() -> float:
 def warm_up() -> None:
     """A request in each dialect that goes nowhere, through an engine of its own. Once in a process."""
     load_patterns()
-    passages = Passages(EngineCore(), Identities(bytes(32)), Settings(), timer=_still, wall=_still)
+    passages = Passages(EngineCore(), Identities(bytes(32)), Settings(), timers=Timers(_still, _still))
     for name, (raw, model) in _SMALL.items():
         passages.begin(Incoming("POST", "/", "", (), raw), DIALECTS[name], model).cut()

@@ -63,9 +63,8 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
         actor: Actor,
         turn: str | None = None,
         parent: str | None = None,
-        sensitivity: Sensitivity | None = None,
     ) -> Envelope:
-        """A checked envelope, with the sensitivity of its event type unless a stricter one is given.
+        """A checked envelope, with the sensitivity of its event type.
 
         Checking here, where the mistake is made, keeps a session's log readable later.
         """
@@ -86,7 +85,7 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
             parent=parent,
             actor=actor,
             payload=payload,
-            sensitivity=sensitivity or payload.sensitivity,
+            sensitivity=payload.sensitivity,
         )
 
 

@@ -19,7 +19,7 @@ from holdfast.caches import Room
 from holdfast.config.sections import Breaks, Cache
 from holdfast.core import DEFAULTS, Expectation, Finding, Ledger, Tenant, expect, judge, planner
 from holdfast.core.cures import Cure, case, cure_for
-from holdfast.engine import Where, where
+from holdfast.engine import ByteDiff, locate
 from holdfast.facts import ModelFacts, Rates
 from holdfast.records import BreakCause, Usage, expiry
 from holdfast.wire import DIALECTS, Body, PromptReader
@@ -251,7 +251,7 @@ def facts_of(name: str, dialect: str) -> ModelFacts:
 class BreakEvidence(Struct, frozen=True):
     cause: str | None
     reset: str | None
-    where: Where
+    where: ByteDiff
     cure: Cure
 
 
@@ -265,9 +265,11 @@ def shown(
     if finding is None:
         return None
     finding = _known_better(finding, expired)
-    found = where(seen.body, seen.prepared.prompt, seen.earlier, finding.divergence)
+    found = locate(seen.body, seen.prepared.prompt, seen.earlier, finding.divergence)
     marks = seen.prepared.plan.marks
-    cure = cure_for(case(finding, model, path=found.path, before=found.said, after=found.says, marks=marks))
+    cure = cure_for(
+        case(finding, model, path=found.path, before=found.content_before, after=found.content_after, marks=marks)
+    )
     return BreakEvidence(finding.cause, finding.reason, found, cure)
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.config import Settings
 from holdfast.core.cures import Cure, reset_cure
-from holdfast.engine import Where
+from holdfast.engine import ByteDiff
 from holdfast.facts import Rates
 from holdfast.records import Usage
 
@@ -43,7 +43,7 @@ class _Why(Struct, frozen=True):
     reset: str | None
     cure: Cure | None
     evidence: Evidence
-    where: Where = Where()
+    where: ByteDiff = ByteDiff()
 
 
 class Explainer:
@@ -239,7 +239,7 @@ class Explainer:
         if (told := record.told) is not None:
             cure = None if told.cure is None else Cure(told.cure, told.advice or "", told.setting)
             cause = told.cause or (None if told.reset else "unknown")
-            return _Why(cause, told.reset, cure, "log", Where(told.path, told.offset))
+            return _Why(cause, told.reset, cure, "log", ByteDiff(told.path, told.offset))
         by_bytes = None if seen is None else shown(seen, usage, lane.covered, rates, passed)
         if by_bytes is not None:
             return _Why(by_bytes.cause, by_bytes.reset, by_bytes.cure, "bytes", by_bytes.where)

@@ -16,7 +16,7 @@ from holdfast.caches import CacheControls, Mark, Prompt, providers
 from holdfast.config.sections import Breaks
 from holdfast.core import DEFAULTS, Divergence, Finding, head, judge
 from holdfast.core.cures import Cure, case, cure_for
-from holdfast.engine import Where, where
+from holdfast.engine import ByteDiff, locate
 from holdfast.facts import Rates
 from holdfast.records import HEAD_CHANGES, Usage, common_head
 
@@ -125,7 +125,7 @@ def _agent(session: SessionTally, record: LoggedRequest) -> Agent:
 
 def _parted(
     seen: ComparedBody, old: Prompt, could: int, usage: Usage, rates: Rates | None
-) -> tuple[Finding, Where, Cure] | None:
+) -> tuple[Finding, ByteDiff, Cure] | None:
     """Where the heads part, if that is why less was read than `could` have been."""
     comparison, model = seen.prepared.comparison, seen.prepared.request.model
     divergence = None if comparison is None else comparison.divergence
@@ -135,10 +135,14 @@ def _parted(
     finding = judge(expectation, usage, rates, _WORTH, tolerance=DEFAULTS)
     if finding is None or finding.cause not in HEAD_CHANGES:
         return None
-    found = where(seen.body, seen.prepared.prompt, seen.earlier, divergence)
+    found = locate(seen.body, seen.prepared.prompt, seen.earlier, divergence)
     if not _alike(old, seen.prepared.prompt, divergence, found):
         return None
-    return finding, found, cure_for(case(finding, model, path=found.path, before=found.said, after=found.says))
+    return (
+        finding,
+        found,
+        cure_for(case(finding, model, path=found.path, before=found.content_before, after=found.content_after)),
+    )
 
 
 def _could(seen: ComparedBody, old: Prompt) -> int:
@@ -153,15 +157,15 @@ def _could(seen: ComparedBody, old: Prompt) -> int:
     return seen.tenant.pool(asked.model).begin(same, seen.prepared.outcome.at).read
 
 
-def _alike(old: Prompt, new: Prompt, divergence: Divergence, found: Where) -> bool:
+def _alike(old: Prompt, new: Prompt, divergence: Divergence, found: ByteDiff) -> bool:
     """Whether at least half of the smaller head is in both: whole blocks, and the text of the one where they part."""
     ends = head(old), head(new)
     if not all(ends):
         return False
     known = {block.digest for block in old.blocks[: ends[0]]}
     shared = float(sum(block.tokens for block in new.blocks[: ends[1]] if block.digest in known))
-    if divergence.block < ends[1] and found.said and found.says:
-        said, says = found.said, found.says
+    if divergence.block < ends[1] and found.content_before and found.content_after:
+        said, says = found.content_before, found.content_after
         front = common_head(said, says)
         back = common_head(said[front:][::-1], says[front:][::-1])
         shared += new.blocks[divergence.block].tokens * (front + back) / len(says)
