@@ -18,7 +18,7 @@ from holdfast.records.token_usage import Usage
 from holdfast.store import Call, CallDraft, OnConflict, PutCall, SqliteStore, VersionConflictError, Writes, open_store
 from holdfast.store.operations import event_rows
 from holdfast.store.sqlite import writer as writer_module
-from holdfast.store.sqlite.change_counter import ChangeCounter
+from holdfast.store.sqlite.transaction import ChangeCounter
 
 from .samples import NOON, Hold, call, event, lane, queued, session, usage
 

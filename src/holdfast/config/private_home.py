@@ -3,7 +3,8 @@
 A home that others can look into, made by hand or by an older version, is closed when a door opens on it; what is not
 ours to close is reported instead, once in a process. Its secrets are files that only this user can read, made on first
 use: they have no place in `holdfast.toml`, in the environment or in a log, and a message names their file, never what
-it holds."""
+it holds.
+"""
 
 from __future__ import annotations
 

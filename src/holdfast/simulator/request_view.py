@@ -2,7 +2,8 @@
 
 Decoding a conversation of 300 blocks takes several milliseconds; a rule looks at the last message and counts turns, so
 everything earlier is reduced to its roles. Settings are read from the members each dialect keeps them in and never fail
-on odd values: whether they are allowed is for the checks to say."""
+on odd values: whether they are allowed is for the checks to say.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Answers of Anthropic Messages: what the events of a stream report, and the message they make.
 
-Content blocks are opened, grow by deltas and are closed. A whole response is read the same way."""
+Content blocks are opened, grow by deltas and are closed. A whole response is read the same way.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What a prompt reader remembers: blocks by the digest of their bytes, and the last body of each conversation.
 
 Counting the tokens of a block takes fifty times as long as hashing it, so a reader remembers a great many blocks; most
-are plain and fit into sixty bytes. The least recently used half goes when there are too many."""
+are plain and fit into sixty bytes. The least recently used half goes when there are too many.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from .tables import (
     read_usage,
     upsert,
 )
-from .writer import Transaction
+from .transaction import Transaction
 
 _LARGE = ("plan", "prediction", "chain")
 _BRIEF = ", ".join(f'NULL AS "{name}"' if name in _LARGE else f'"{name}"' for name in CALL_COLUMNS)

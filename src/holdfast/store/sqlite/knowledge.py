@@ -21,7 +21,7 @@ from . import text_search
 from .connections import Questions, has_table
 from .tables import KNOWLEDGE_COLUMNS, SHOWN_COLUMNS, checked, names, read_entry
 from .text_search import filter_conditions, indexed
-from .writer import Transaction
+from .transaction import Transaction
 
 _COLUMNS = names(KNOWLEDGE_COLUMNS)
 _MARKS = ", ".join("?" * len(KNOWLEDGE_COLUMNS))

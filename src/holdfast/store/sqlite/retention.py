@@ -21,7 +21,7 @@ from ..operations import Operation
 from ..rows import Owner
 from .activity import renew
 from .bill_sums import SUM_OF_CALLS
-from .writer import Transaction
+from .transaction import Transaction
 
 STEP = 2_000
 LANES = 200

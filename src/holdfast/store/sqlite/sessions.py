@@ -14,7 +14,7 @@ from ..rows import Blob, Edit, Injection, Lane, Ledger, Owner, Pool, Session
 from .activity import tenants_in
 from .connections import Questions, conditions, has_table
 from .tables import EDIT_COLUMNS, LANE_COLUMNS, SESSION_COLUMNS, checked, names, upsert
-from .writer import Transaction
+from .transaction import Transaction
 
 _PUT_SESSION = upsert("sessions", SESSION_COLUMNS)
 _PUT_LANE = upsert("lanes", LANE_COLUMNS)

@@ -14,7 +14,7 @@ from ..operations import Operation
 from .connections import connect
 from .problems import primary_code, store_problem
 from .schema import migrate
-from .writer import Transaction
+from .transaction import Transaction
 
 INCREMENTAL = 2
 PAGES = 500

@@ -31,8 +31,9 @@ from .rollups import HourQuestions
 from .schema import APPLICATION_ID, VERSIONS, check_ours, migrate, schema_version
 from .sessions import SessionQuestions
 from .text_search import WordCounts
+from .transaction import Transaction
 from .write_queue import WriteFuture
-from .writer import Transaction, Writer
+from .writer import Writer
 
 T = TypeVar("T")
 

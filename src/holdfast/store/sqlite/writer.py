@@ -20,14 +20,9 @@ from holdfast.errors import HoldfastError
 from ..blobs import BlobFiles
 from ..interface import VersionConflictError
 from ..operations import Operation
-from .activity import ActivityOfSessions
-from .bill_sums import SessionHourSums
-from .change_counter import ChangeCounter
 from .connections import OpenedFile
-from .deferred_rows import NewCalls, NewEvents, PendingCalls, Streams
 from .problems import concerns_whole_store, store_problem
-from .rollups import HourSums
-from .schema import check_ours
+from .transaction import Transaction
 from .write_queue import Waiting, WriteFuture, combined, resolve
 
 logger = logging.getLogger(__name__)
@@ -45,67 +40,6 @@ LOOKS = 30
 GATHERED = 1_000
 """Rows that end the gathering."""
 UNCOMBINED = 2_000  # operations that gather before those of one value are combined, where none is taken
-_PENDING = 5_000
-STREAMS = 50_000  # remembered at once; sessions have no end
-
-
-class Transaction:
-    """What an operation may touch."""
-
-    def __init__(self, connection: sqlite3.Connection, blobs: BlobFiles, file: OpenedFile) -> None:
-        self.connection = connection
-        self.blobs = blobs
-        self._file = file
-        self.later: list[Operation[Any]] = []
-        """Operations for transactions of their own once this one is durable."""
-        self.streams: Streams = {}
-        self.pending: PendingCalls = {}
-        self.together = False
-        """Whether the transaction is made again one by one if an operation fails."""
-        self.calls = NewCalls()
-        self.events = NewEvents()
-        self.hour_sums = HourSums()
-        self.session_sums = SessionHourSums()
-        self.activity = ActivityOfSessions()
-        self.changes = ChangeCounter(file.path)
-        self._version = -1
-
-    def begin(self) -> None:
-        self._file.check()
-        self.connection.execute("BEGIN IMMEDIATE")
-        # Moves when another process has committed: what we know of the tables may be wrong then.
-        version = self.connection.execute("PRAGMA data_version").fetchone()[0]
-        self.changes.advance(foreign=version != self._version)
-        if version != self._version:
-            check_ours(self.connection, self._file.path)
-            self.streams.clear()
-            self.pending.clear()
-            self._version = version
-        if len(self.streams) > STREAMS:
-            self.streams.clear()
-        if len(self.pending) > _PENDING:
-            self.pending.clear()
-        self.later = []
-        self._discard()
-
-    def insert_deferred(self) -> None:
-        """Insert what was put off."""
-        self.calls.write(self.connection, self.pending)
-        self.events.write(self.connection, self.streams, self.hour_sums, together=self.together)
-        self.hour_sums.write(self.connection)
-        self.session_sums.write(self.connection)
-        self.activity.write(self.connection)
-
-    def undo(self, statement: str) -> None:
-        self.streams.clear()
-        self.pending.clear()
-        self._discard()
-        if self.connection.in_transaction:
-            self.connection.execute(statement)
-
-    def _discard(self) -> None:
-        for deferred in (self.calls, self.events, self.hour_sums, self.session_sums, self.activity):
-            deferred.clear()
 
 
 Execute = Callable[[Transaction, Operation[Any]], Any]

@@ -1,26 +1,37 @@
-"""Rows that the operations of one transaction put off, to be inserted at once.
+"""The writer's transaction: what an operation may touch, the rows it defers, and whether another process has written.
 
-A statement with many rows costs little more than one with a single row, and lets go of the GIL only once. One that may
-fail halfway has to copy every page it changes; with `OR ROLLBACK` it need not, and is for transactions that are made
-again one by one if it fails.
+Rows that operations defer are inserted together. A statement with many rows costs little more than one with a single
+row, and lets go of the GIL only once. One that may fail halfway has to copy every page it changes; with `OR ROLLBACK`
+it need not, and is for transactions that are made again one by one if it fails.
 """
 
 from __future__ import annotations
 
+import logging
+import mmap
+import os
 import sqlite3
+import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Usage
 from holdfast.records.events import encode_payload
 
+from ..blobs import BlobFiles
+from ..operations import Operation
 from ..rows import EventRow
 from ..sums import HOUR
+from .activity import ActivityOfSessions
+from .bill_sums import SessionHourSums
+from .connections import OpenedFile
 from .rollups import HourSums
+from .schema import check_ours
 from .tables import CALL_COLUMNS, names
 
 _ROWS_PER_STATEMENT = 2_000
@@ -142,3 +153,124 @@ def _stream(connection: sqlite3.Connection, streams: Streams, tenant: str, sessi
     stream = int(row.fetchone()[0])
     streams[tenant, session] = stream
     return stream
+
+
+logger = logging.getLogger(__name__)
+
+_NUMBER = struct.Struct("<Q")
+
+
+class ChangeCounter:
+    """Whether another process has written: a number beside the database that every process moves on when it commits.
+
+    Asking the database costs a statement, and while the writer is at work a wait; a number in shared memory costs
+    nothing. It is changed under the write lock, so it says at once that a commit is under way; that it is done is
+    certain when the next transaction of our own has begun. What a process that does not keep the number has written is
+    found then too, by SQLite's own count. Without a place for the number nothing is ever certain.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._memory: mmap.mmap | None = _shared(path.with_name(path.name + "-turn"))
+        self._ours = -1
+        self._others = 0
+
+    def others(self) -> int | None:
+        """A number that is another one whenever a commit of somebody else has become visible; None while one may be
+        under way."""
+        others, memory = self._others, self._memory
+        if memory is None or _NUMBER.unpack_from(memory)[0] != self._ours:
+            return None
+        return others
+
+    def advance(self, *, foreign: bool) -> None:
+        """Called under the write lock: everything before is visible. `foreign` if SQLite saw others commit."""
+        if self._memory is None:
+            return
+        now = _NUMBER.unpack_from(self._memory)[0]
+        if foreign or now != self._ours:
+            self._others += 1
+        self._ours = (now + 1) % 2**64
+        _NUMBER.pack_into(self._memory, 0, self._ours)
+
+    def close(self) -> None:
+        memory = self._memory
+        self._memory = None
+        if memory is not None:
+            memory.close()
+
+
+def _shared(path: Path) -> mmap.mmap | None:
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(file).st_size < _NUMBER.size:
+                os.ftruncate(file, _NUMBER.size)
+            return mmap.mmap(file, _NUMBER.size)
+        finally:
+            os.close(file)
+    except (OSError, ValueError) as error:
+        logger.debug("no shared number at %s (%s): the database is asked instead", path, error)
+        return None
+
+
+_PENDING = 5_000
+STREAMS = 50_000  # remembered at once; sessions have no end
+
+
+class Transaction:
+    """What an operation may touch."""
+
+    def __init__(self, connection: sqlite3.Connection, blobs: BlobFiles, file: OpenedFile) -> None:
+        self.connection = connection
+        self.blobs = blobs
+        self._file = file
+        self.later: list[Operation[Any]] = []
+        """Operations for transactions of their own once this one is durable."""
+        self.streams: Streams = {}
+        self.pending: PendingCalls = {}
+        self.together = False
+        """Whether the transaction is made again one by one if an operation fails."""
+        self.calls = NewCalls()
+        self.events = NewEvents()
+        self.hour_sums = HourSums()
+        self.session_sums = SessionHourSums()
+        self.activity = ActivityOfSessions()
+        self.changes = ChangeCounter(file.path)
+        self._version = -1
+
+    def begin(self) -> None:
+        self._file.check()
+        self.connection.execute("BEGIN IMMEDIATE")
+        # Moves when another process has committed: what we know of the tables may be wrong then.
+        version = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        self.changes.advance(foreign=version != self._version)
+        if version != self._version:
+            check_ours(self.connection, self._file.path)
+            self.streams.clear()
+            self.pending.clear()
+            self._version = version
+        if len(self.streams) > STREAMS:
+            self.streams.clear()
+        if len(self.pending) > _PENDING:
+            self.pending.clear()
+        self.later = []
+        self._discard()
+
+    def insert_deferred(self) -> None:
+        """Insert what was put off."""
+        self.calls.write(self.connection, self.pending)
+        self.events.write(self.connection, self.streams, self.hour_sums, together=self.together)
+        self.hour_sums.write(self.connection)
+        self.session_sums.write(self.connection)
+        self.activity.write(self.connection)
+
+    def undo(self, statement: str) -> None:
+        self.streams.clear()
+        self.pending.clear()
+        self._discard()
+        if self.connection.in_transaction:
+            self.connection.execute(statement)
+
+    def _discard(self) -> None:
+        for deferred in (self.calls, self.events, self.hour_sums, self.session_sums, self.activity):
+            deferred.clear()
