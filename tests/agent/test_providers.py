@@ -22,7 +22,7 @@ from holdfast.simulator.messages import Words
 from holdfast.simulator.server import running, server
 from holdfast.wire import DIALECTS
 from holdfast.wire.answers import Answer, AnswerReader
-from tests.wire.asking import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, words
+from tests.wire.simulator_client import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, words
 
 SECRET = "sk-very-secret"
 

@@ -18,7 +18,7 @@ from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
 from tests.cli.commands import piped, use
-from tests.engine.driving import HEADERS, HOST, Driver
+from tests.engine.driver import HEADERS, HOST, Driver
 from tests.skills.skill_files import write_skill
 
 Edit = Callable[[Path], object]

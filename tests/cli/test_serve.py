@@ -17,7 +17,7 @@ from holdfast.serving import listen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
 from tests.cli.serve_program import ServeProgram
-from tests.simulator.served import ANTHROPIC, Client, marked
+from tests.simulator.http_client import ANTHROPIC, Client, marked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends by signals")
 

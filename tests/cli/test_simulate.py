@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import usage
 from holdfast.simulator.journal import Journal, Record
 from holdfast.simulator.server import listen
-from tests.simulator.served import Client, marked, message
+from tests.simulator.http_client import Client, marked, message
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends by signals")
 

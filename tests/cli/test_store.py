@@ -33,7 +33,7 @@ from holdfast.store import (
 from holdfast.store.sqlite.backup import back_up
 from holdfast.tools.offload import directory_of
 from tests.gateway.gate import eventually, gated
-from tests.simulator.served import ANTHROPIC, Client
+from tests.simulator.http_client import ANTHROPIC, Client
 from tests.store.samples import call, event, found, lane, session
 
 OLD = 1_700_000_000_000_000

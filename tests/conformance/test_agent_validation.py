@@ -25,7 +25,7 @@ from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
 from holdfast.store import open_store
 from tests.gateway.gate import configured, gated
-from tests.simulator.served import Client
+from tests.simulator.http_client import Client
 
 TURNS = 10
 NOWHERE = "http://127.0.0.1:9"

@@ -13,7 +13,7 @@ from holdfast.config.sections.cache import Breaks
 from holdfast.engine.byte_diff import ByteDiff
 from holdfast.engine.reports import Reports
 from holdfast.store.rows import Break
-from tests.core.breaking import Lane, text
+from tests.core.break_lane import Lane, text
 
 PART = "All that was said in this part is needed later on. " * 150  # some 1,600 tokens
 OPUS = "claude-opus-4-6"

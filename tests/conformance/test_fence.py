@@ -26,7 +26,7 @@ from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
-from tests.core.warm import OPUS, Pool, body_of, raw_of, read, sent, situation, talk, with_result
+from tests.core.warm_pool import OPUS, Pool, body_of, raw_of, read, sent, situation, talk, with_result
 
 MARKS = (("system", "1h"), ("last", "5m"))
 KEPT = 4

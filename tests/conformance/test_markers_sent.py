@@ -24,7 +24,7 @@ from holdfast.core.strategies import STRATEGIES
 from holdfast.simulator.faults import Fault, FaultMatch, Options
 from tests.agent.bench import Bench, settings
 from tests.gateway.gate import Provider, gated
-from tests.simulator.served import ANTHROPIC, LONG, OPENAI, Client
+from tests.simulator.http_client import ANTHROPIC, LONG, OPENAI, Client
 
 MARK = {"type": "ephemeral"}
 CLAUDE_ROUTE, OTHER_ROUTE = "openrouter:anthropic/claude-sonnet-5-5", "openrouter:mistralai/mistral-large"

@@ -17,7 +17,7 @@ from holdfast.records import Message, Request, Text, ToolDefinition
 from holdfast.simulator import HttpRequest
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
-from tests.wire.marking import marked
+from tests.wire.marked_bodies import marked
 
 HAIKU = facts.model("anthropic:claude-haiku-4-5")
 PERSONA = "You are a careful engineer. Use the tools you have, and say what you did."

@@ -22,7 +22,7 @@ from holdfast.simulator.server import running
 from tests.agent.bench import Bench, settings
 from tests.clients.engine_inside import opened
 from tests.gateway.gate import gated
-from tests.simulator.served import Client
+from tests.simulator.http_client import Client
 
 START = 1_800_000_000.0
 VALUES = ("none", "short", "long")

@@ -23,7 +23,7 @@ from holdfast.simulator.server import running as simulating
 from tests.agent.bench import START
 from tests.agent.open_agents import opened
 from tests.gateway.gate import RecordingSimulator, eventually, gated
-from tests.simulator.served import ANTHROPIC, LONG, OPENAI, Client
+from tests.simulator.http_client import ANTHROPIC, LONG, OPENAI, Client
 
 MODEL = "openai:gpt-6.1-sol"
 ANSWER = {

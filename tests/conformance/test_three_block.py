@@ -14,7 +14,7 @@ from holdfast.facts import model
 from holdfast.records import Message, Request, Text
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
-from tests.wire.marking import marked
+from tests.wire.marked_bodies import marked
 
 MODEL = "anthropic:claude-opus-4-6"
 STABLE, CONTEXT = "Prefers small commits.", "The build uses make."

@@ -18,7 +18,7 @@ from tests.agent.bench import Bench, settings
 from tests.agent.open_agents import opened
 from tests.agent.summaries import small, summarizer, summary, talk
 from tests.gateway.gate import eventually, gated
-from tests.simulator.served import ANTHROPIC, LONG, Client
+from tests.simulator.http_client import ANTHROPIC, LONG, Client
 
 LARGE = 4_000  # lines of a system text that make a first write of more than 20,000 tokens
 

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from holdfast.caches import CacheControls
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompts import Block, Mark, Outcome, Prompt
+from holdfast.caches.prompts import Block, Entry, Mark, Outcome, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.config.sections.cache import Cache
+from holdfast.core.experience import Client, Experience, Gaps, RouteExperience
 from holdfast.core.ledger import Ledger
 from holdfast.core.plan import Kind, Plan, SettledCall, baseline
 from holdfast.core.plan_check import checked
@@ -140,3 +141,25 @@ class Lane:
             evicted=evicted,
         )
         return observe(self.state, turn, self.settings, self.facts)
+
+
+FAST = Gaps(user=[4_000.0, 0.0, 0.0], after_user=[4_000.0, 0.0])
+SLOW = Gaps(user=[1_000.0, 3_000.0, 0.0], after_user=[4_000.0, 0.0])
+
+
+def knowing(
+    gaps: Gaps = FAST, *, lanes: int = 400, requests: int = 4_000, route: RouteExperience | None = None
+) -> Experience:
+    """A client whose sessions have ten requests, with these gaps."""
+    routes = {} if route is None else {SMALL.ref: route}
+    lived = [float(lanes)] * 4 + [float(requests - 4 * lanes)]
+    followed = [*lived[:4], lived[4] - lanes]
+    client = Client(gaps=gaps, lanes=lanes, asked=lived, followed=followed, conversations=float(lanes))
+    return Experience(clients={"c": client}, routes=routes)
+
+
+def warm(found: Situation, block: int, *, seconds: float = 300.0, ttl: str = "5m") -> Situation:
+    """The same with a live entry at the end of a block."""
+    key, tokens = found.prompt.keys[block], found.prompt.ends[block]
+    found.pool.put([Entry(key, tokens, ttl, seconds, -1.0, seconds, -1.0)], 0.0)  # type: ignore[attr-defined]
+    return found

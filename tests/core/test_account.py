@@ -16,9 +16,9 @@ from holdfast.core.planner import Tenant
 from holdfast.lab import TimedCall
 from holdfast.lab.playback import billed, replay
 from holdfast.records import Usage
-from tests.caches.prompts import prompt
+from tests.caches.prompts import SMALL, prompt
 from tests.core.lanes import said, system, tool
-from tests.lab.replay.test_playing import SMALL, calls, without_markers
+from tests.lab.replay.timed_calls import calls, without_markers
 
 CREDIT = 0.25
 NOTHING = Cache(probe_credit_usd=0.0)

@@ -28,7 +28,7 @@ from holdfast.facts.prices import rates
 from holdfast.records import usage
 from tests import shapes
 from tests.caches.prompts import OPUS, block, prompt, texts
-from tests.core.breaking import Judged, Lane, sent, text
+from tests.core.break_lane import Judged, Lane, sent, text
 from tests.properties.sessions import session
 
 PART = "All that was said in this part is needed later on. " * 150  # some 1,600 tokens

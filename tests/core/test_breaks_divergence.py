@@ -9,7 +9,7 @@ from holdfast.caches.providers import prompt as prompt_of
 from holdfast.core.divergence import Comparison, compare, place
 from holdfast.facts import model
 from tests.caches.prompts import OPUS, block, prompt
-from tests.core.breaking import sent
+from tests.core.break_lane import sent
 
 HEAD = [block("bash", 100, section="tools"), block("read", 100, section="tools"), block("host", 800, section="system")]
 

@@ -31,7 +31,7 @@ from holdfast.facts import model
 from holdfast.facts.pause_table import pauses
 from holdfast.lab.playback import billed, replay
 from holdfast.records import Usage
-from tests.lab.replay.test_playing import calls, without_markers
+from tests.lab.replay.timed_calls import calls, without_markers
 
 OPUS = model("claude-opus-4-6")
 

@@ -20,7 +20,7 @@ from holdfast.core.divergence import Comparison, Divergence
 from holdfast.facts import model
 from holdfast.lab import FAULTS, SEEDS, with_gaps
 from holdfast.records import BREAK_CAUSES, CAUSES, BreakCause
-from tests.core.breaking import Judged, Lane, enlarged, marked
+from tests.core.break_lane import Judged, Lane, enlarged, marked
 from tests.engine.repair_lane import Lane as RepairLane
 from tests.engine.repair_lane import talk
 from tests.lab.recordings import needs_recordings, own, recorded

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from decimal import Decimal
 
 import pytest
@@ -18,31 +17,14 @@ from holdfast.core.padding import PaddingRules, SkillBody, pad
 from holdfast.core.skill_texts import SkillChange, skill_change
 from holdfast.facts import model
 from holdfast.facts.tokens import heuristic_tokens
+from tests.core.skill_sections import BASE, INDEX, PDF, ZIP, listed, section, text
 
 OPUS = model("anthropic:claude-opus-4-6")
-HEAD = "## Available skills\nUse `skill_search(query)` to filter and `skill_load(name)` to read a body.\n\n"
 PERSONA = "You are a careful engineer.\nFollow the rules of the house."
-PDF, ZIP = "Read PDF files.", "Pack and unpack."
 NAMES = st.from_regex(r"\A[a-z0-9]{1,8}(-[a-z0-9]{1,6}){0,2}\Z")
 WORDS = st.text(
     st.characters(codec="utf-8", exclude_characters="\n\r", exclude_categories=("Cs",)), min_size=1, max_size=40
 )
-
-
-def listed(skills: Mapping[str, str], preloaded: tuple[str, ...] = (), beyond: int = 0) -> str:
-    """An index as it stands in a prompt."""
-    lines = [f"- {name}{' [preloaded]' * (name in preloaded)}: {told}" for name, told in sorted(skills.items())]
-    if beyond:
-        lines.append(f"- … and {beyond} more, which `skill_search(query)` finds.")
-    return HEAD + "\n".join(lines)
-
-
-def section(name: str, body: str, source: str = "global") -> str:
-    return f"# Skill: {name} (source: {source})\n\n{body}"
-
-
-def text(*parts: str) -> str:
-    return "\n\n".join(parts)
 
 
 def cured(
@@ -65,9 +47,6 @@ def cured(
     told = case(found, OPUS, path="system[0]", before=content(before), after=content(after))
     cure = cure_for(told)
     return cure, skill_owner(told, cure)
-
-
-BASE = {"pdf": PDF, "zip": ZIP}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +131,7 @@ def test_bodies_without_an_index_that_says_so() -> None:
     assert cured(PERSONA, text(PERSONA, one))[1] == "skill:pdf"
 
 
-HINT = HEAD.split("\n")[1]
+HINT = INDEX.split("\n")[1]
 OTHERS = [
     ("## Available skills\n\n- pdf: {}\n", "a list without the hint"),
     ("## Available tools\n" + HINT + "\n\n- pdf: {}\n", "another heading"),
@@ -340,7 +319,7 @@ def test_exactly_the_preloaded_bodies_that_differ_are_named(bodies: dict[str, st
 @given(st.text(max_size=200), st.text(max_size=200), st.integers(0, 3))
 def test_any_texts(one: str, two: str, form: int) -> None:
     """Whatever stands in a prompt: an answer, and names that are names."""
-    shape = [listed(BASE, ("pdf",)), section("pdf", ""), HEAD, ""][form]
+    shape = [listed(BASE, ("pdf",)), section("pdf", ""), INDEX, ""][form]
     for pair in ((one + shape + two, two), (shape + one, shape + two), (one + shape, two + shape)):
         found = skill_change(*pair)
         assert found is None or set(found.names) <= {"pdf", "zip"} or form < 3

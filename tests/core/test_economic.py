@@ -5,46 +5,25 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Block, Entry
+from holdfast.caches.prompts import Block
 from holdfast.config.sections.cache import Cache
-from holdfast.core.experience import Client, Experience, Gaps, RouteExperience
+from holdfast.core.experience import Client, Experience, RouteExperience
 from holdfast.core.ledger import Ledger, Position
 from holdfast.core.situation import Situation
 from holdfast.core.strategies.economic import PROBES, economic
 from holdfast.facts import ModelFacts, model
 from tests.caches.prompts import SMALL
-from tests.core.lanes import SOL, places, said, situation, system, tool
+from tests.core.lanes import FAST, SLOW, SOL, knowing, places, said, situation, system, tool, warm
 from tests.core.turns import HEAD, RAISES, Lane, Played
-
-FAST = Gaps(user=[4_000.0, 0.0, 0.0], after_user=[4_000.0, 0.0])
-SLOW = Gaps(user=[1_000.0, 3_000.0, 0.0], after_user=[4_000.0, 0.0])
 
 
 def talk(count: int = 5) -> list[Block]:
     return [*HEAD, *(said(number) for number in range(count))]
 
 
-def knowing(
-    gaps: Gaps = FAST, *, lanes: int = 400, requests: int = 4_000, route: RouteExperience | None = None
-) -> Experience:
-    """A client whose sessions have ten requests, with these gaps."""
-    routes = {} if route is None else {SMALL.ref: route}
-    lived = [float(lanes)] * 4 + [float(requests - 4 * lanes)]
-    followed = [*lived[:4], lived[4] - lanes]
-    client = Client(gaps=gaps, lanes=lanes, asked=lived, followed=followed, conversations=float(lanes))
-    return Experience(clients={"c": client}, routes=routes)
-
-
 def asked(blocks: list[Block], *marks: tuple[int, str], ledger: Ledger | None = None, **more: object) -> Situation:
     found = situation(blocks, *marks, **more)  # type: ignore[arg-type]
     return replace(found, ledger=ledger or Ledger(client="c"))
-
-
-def warm(found: Situation, block: int, *, seconds: float = 300.0, ttl: str = "5m") -> Situation:
-    """The same with a live entry at the end of a block."""
-    key, tokens = found.prompt.keys[block], found.prompt.ends[block]
-    found.pool.put([Entry(key, tokens, ttl, seconds, -1.0, seconds, -1.0)], 0.0)  # type: ignore[attr-defined]
-    return found
 
 
 def one_shot() -> Experience:

@@ -14,7 +14,7 @@ from holdfast.caches.prompts import Prompt
 from holdfast.core import ledger as ledgers
 from holdfast.core.edits import EditRef, Proposal, propose
 from holdfast.core.ledger import Ledger
-from tests.core.warm import OPUS, Pool, read, sent, situation, talk, with_result
+from tests.core.warm_pool import OPUS, Pool, read, sent, situation, talk, with_result
 from tests.properties.sessions import Talk
 
 SHORT = "[removed]"

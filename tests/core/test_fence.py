@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast import facts
 from holdfast.caches.entries import Entries
 from holdfast.core.fence import believed, fence, is_under
-from tests.core.warm import OPUS, Pool, read, sent, talk
+from tests.core.warm_pool import OPUS, Pool, read, sent, talk
 
 TAIL = (("last", "5m"),)
 

@@ -12,7 +12,7 @@ from holdfast.core.repairs.state import FirstText, InsertedText, RepairState
 from tests.caches.prompts import SMALL, prompt
 from tests.core.lanes import said, system, tool
 from tests.core.turns import Lane
-from tests.core.warm import sent
+from tests.core.warm_pool import sent
 
 LIMIT = 512_000
 

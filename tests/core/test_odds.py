@@ -12,7 +12,8 @@ from holdfast.core.ledger import Ledger
 from holdfast.core.plan import Kind
 from holdfast.core.planner import Tenant
 from holdfast.core.reuse_odds import PRIOR_NEXT, PRIOR_TOOLS, PRIOR_USER, Odds, odds
-from tests.lab.replay.test_playing import SMALL, calls
+from tests.caches.prompts import SMALL
+from tests.lab.replay.timed_calls import calls
 
 PAUSES = Gaps(user=[0.0, 1_000.0, 0.0])
 FAST = Gaps(user=[1_000.0, 0.0, 0.0])

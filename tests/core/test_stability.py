@@ -12,7 +12,7 @@ from holdfast.core.plan import Sent
 from holdfast.core.stability import MOST_POSITIONS, NEAR_END, observe, survival
 from tests.caches.prompts import SMALL, prompt
 from tests.core.lanes import said, system, tool
-from tests.core.warm import sent
+from tests.core.warm_pool import sent
 
 HEAD = [tool("bash"), system("host"), system("rules")]
 WORTH = prices(SMALL, "5m", "1h").worth

@@ -19,8 +19,7 @@ from holdfast.core.strategies.economic import economic
 from holdfast.engine import EngineCore, Lane
 from holdfast.wire import DIALECTS, Body
 from tests.caches.prompts import SMALL
-from tests.core.lanes import SOL, places, said, situation, system, tool
-from tests.core.test_economic import SLOW, knowing, warm
+from tests.core.lanes import SLOW, SOL, knowing, places, said, situation, system, tool, warm
 from tests.core.turns import RAISES
 
 HEAD = [tool("bash"), tool("read"), system("host")]

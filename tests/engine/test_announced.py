@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.engine import EngineCore, Lane
 from holdfast.wire import DIALECTS, Body
-from tests.engine.driving import START, raw_of, talk
+from tests.engine.driver import START, raw_of, talk
 
 LANE = Lane(tenant="t", session="s", id="s/main")
 

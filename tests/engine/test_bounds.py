@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.engine import Lane, persistence, state
-from tests.engine.driving import Driver, talk
+from tests.engine.driver import Driver, talk
 
 
 def test_lanes_and_sessions_used_longest_ago_are_let_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

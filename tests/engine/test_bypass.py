@@ -5,7 +5,6 @@ Nothing stays of what would have been done, and what follows is compared with wh
 
 from __future__ import annotations
 
-import json
 import threading
 from concurrent.futures import Future
 from itertools import count
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.sections.cache import Cache
 from holdfast.core.experience import encode as encode_experience
 from holdfast.core.ledger import encode
 from holdfast.core.strategies import STRATEGIES
@@ -29,20 +27,8 @@ from holdfast.store.operations import PutBlob, PutEdit, PutLedger
 from holdfast.wire import DIALECTS, Body, prompts
 from tests.properties.sessions import PATHS
 
-from .driving import HEADERS, HOST, Driver, instead_of, raw_of, talk
-from .test_engine import edit_of, worked
-
-ON = Cache(repair="on")
-
-
-def clocked(turns: int, minute: int) -> bytes:
-    return raw_of(talk(turns, system=(f"Current time: 2026-11-02T09:{minute:02d}:00Z\n\n{HOST}",)))
-
-
-def told(prepared: PreparedCall) -> list[int]:
-    """The messages that something was told behind."""
-    found = json.loads(prepared.raw)["messages"]
-    return [n for n, each in enumerate(found) if "Current values" in json.dumps(each["content"])]
+from .driver import HEADERS, ON, Driver, clocked, instead_of, raw_of, talk, told_behind, worked
+from .edits import edit_of
 
 
 def past(driver: Driver, raw: bytes) -> None:
@@ -66,7 +52,7 @@ def test_a_repair_that_could_not_be_kept_was_never_made(
     driver = Driver(ON, path=tmp_path / "h.db")
     driver.send(clocked(0, 0))
     before, _, _ = driver.send(clocked(1, 1))
-    assert told(before) == [2]
+    assert told_behind(before) == [2]
     experience = driver.engine.state.tenant("t").experience
     ledger = driver.engine.ledger(driver.lane, now=driver.now)
     known = encode(replace(ledger, last=None))
@@ -80,7 +66,7 @@ def test_a_repair_that_could_not_be_kept_was_never_made(
     assert experience.client("cli").reserved == 0
     past(driver, clocked(2, 2))
     again, used, verdict = driver.send(clocked(3, 3))
-    assert told(again) == [2, 6]
+    assert told_behind(again) == [2, 6]
     assert again.reset == "bypassed"
     assert verdict.explained
     assert used.read == before.core.prompt.tokens  # it goes on where we were before

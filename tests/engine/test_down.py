@@ -20,9 +20,10 @@ from holdfast.records.events.sessions import GatewayPreflight
 from holdfast.store import Commit, SqliteStore, open_store
 from holdfast.store.interface import VersionConflictError
 from holdfast.store.sqlite import writer
+from tests.engine.driver import ON, clocked, told_behind, worked
 
-from .driving import Driver, raw_of, talk
-from .test_bypass import ON, clocked, edit_of, told, worked
+from .driver import Driver, raw_of, talk
+from .edits import edit_of
 
 Breaking = Callable[[SqliteStore], Iterator[None]]
 
@@ -174,21 +175,21 @@ def test_an_edit_that_is_recorded_is_replayed_from_memory(driver: Driver, how: B
 def test_what_was_told_stays_and_nothing_new_is_told(tmp_path: Path, how: Breaking) -> None:
     driver = Driver(ON, path=tmp_path / "h.db", busy_timeout=0.01)
     driver.send(clocked(0, 0))
-    assert told(driver.send(clocked(1, 1))[0]) == [2]
+    assert told_behind(driver.send(clocked(1, 1))[0]) == [2]
     with broken(driver, how):
         prepared, _, verdict = driver.send(clocked(2, 1))  # nothing new
-        assert told(prepared) == [2]
+        assert told_behind(prepared) == [2]
         assert prepared.reset is None
         assert verdict.explained
         prepared, _, verdict = driver.send(clocked(3, 3))  # the clock went on: the client's own text goes
-        assert told(prepared) in ([2], [])
+        assert told_behind(prepared) in ([2], [])
         assert prepared.reset == "bypassed"
         assert verdict.explained
     driver.send(clocked(4, 3))
     come_back(driver)
     again, _, verdict = driver.send(clocked(5, 5))
-    assert told(again)[:1] == [2]
-    assert told(again)[-1] == 10
+    assert told_behind(again)[:1] == [2]
+    assert told_behind(again)[-1] == 10
     assert verdict.explained
     driver.close()
 

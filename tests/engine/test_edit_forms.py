@@ -16,8 +16,8 @@ from holdfast.core.edits import EditRef
 from holdfast.engine.edits import consider, is_signed, unfit
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
-from tests.core.warm import body_of, situation, talk
-from tests.engine.edited import (
+from tests.core.warm_pool import body_of, situation, talk
+from tests.engine.edits import (
     MODELS,
     TEXT,
     body_for,

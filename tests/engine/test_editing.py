@@ -21,9 +21,9 @@ from holdfast.wire import DIALECTS
 from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
 from tests import shapes
-from tests.core.warm import Pool, body_of, situation, talk
-from tests.engine.driving import Driver, raw_of
-from tests.engine.edited import (
+from tests.core.warm_pool import Pool, body_of, situation, talk
+from tests.engine.driver import Driver, raw_of
+from tests.engine.edits import (
     MODELS,
     TEXT,
     body_for,

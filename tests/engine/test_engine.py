@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,11 +13,12 @@ from holdfast.engine import EngineCore, Lane
 from holdfast.engine import state as engine_state
 from holdfast.engine.state import facts_of
 from holdfast.wire import DIALECTS, Unreadable
+from tests.engine.driver import worked
+from tests.engine.edits import edit_of
 from tests.properties.sessions import Talk
 from tests.shapes import load
 
-from .driving import HOST, MODELS, START, Driver, raw_of, talk
-from .edited import digest_at, result_blocks, shortened
+from .driver import HOST, MODELS, START, Driver, raw_of, talk
 
 DIALECT = pytest.mark.parametrize("dialect", MODELS)
 
@@ -237,20 +237,6 @@ def test_bodies_of_ended_lanes_make_room(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 # Edits
-
-
-def worked(rounds: int = 3, **more: Any) -> Talk:
-    """A question and rounds of tool calls."""
-    said: list[tuple[str, int, list[str]]] = [("user", 0, ["find it " * 300])]
-    for number in range(1, rounds + 1):
-        said += [("calls", number, [f"call {number}"]), ("results", number, [f"result {number} " * 800])]
-    return Talk([HOST], ["bash", "read"], said, **more)
-
-
-def edit_of(driver: Driver, said: Talk, place: int = 0) -> tuple[bytes, bytes]:
-    body = driver.body(raw_of(said))
-    index = result_blocks(body)[place]
-    return digest_at(body, index), shortened(body, index)
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])

@@ -23,7 +23,7 @@ from holdfast.store import open_store
 from holdfast.store.operations import PutBlob
 from tests.properties.sessions import Talk
 
-from .driving import HOST, MODELS, Driver, instead_of, talk
+from .driver import HOST, MODELS, Driver, instead_of, talk
 
 LANE = Lane(tenant="t", session="s", id="l", client="cli")
 SONNET = "anthropic:claude-sonnet-5-5"

@@ -13,7 +13,7 @@ from holdfast.records.events import Bus
 from holdfast.store import CallDraft
 from holdfast.store.sqlite import writer as writer_module
 
-from .driving import Driver, talk
+from .driver import Driver, talk
 
 
 def stored(path: Path, bus: Bus | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

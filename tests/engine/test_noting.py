@@ -14,7 +14,7 @@ from holdfast.records.events.calls import LlmCallCompleted, LlmCallStarted
 from holdfast.records.events.sessions import GatewayPreflight
 from holdfast.store import open_store
 
-from .driving import START, Driver, raw_of, talk
+from .driver import START, Driver, raw_of, talk
 
 LANE = Lane(tenant="t", session="s", id="s/title", client="cli")
 MODEL = "anthropic:claude-sonnet-5-5"

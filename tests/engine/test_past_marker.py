@@ -9,7 +9,7 @@ import pytest
 from holdfast.config.sections.cache import Cache
 from holdfast.core.planner import Verdict
 
-from .driving import Driver, talk
+from .driver import Driver, talk
 
 CHAT = "openai_chat"
 

@@ -18,10 +18,11 @@ from holdfast.core.planner import Verdict
 from holdfast.engine import PreparedCall
 from holdfast.store import SqliteStore
 from holdfast.store.operations import PutLedger, PutPool
+from tests.engine.driver import worked
 from tests.properties.sessions import Talk
 
-from .driving import HOST, Driver, instead_of, raw_of, talk
-from .test_engine import edit_of, worked
+from .driver import Driver, clocked, instead_of, raw_of, talk
+from .edits import edit_of
 
 
 class Pair:
@@ -58,10 +59,6 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     yield found
     for driver in found.both:
         driver.close()
-
-
-def clocked(turns: int, minute: int) -> bytes:
-    return raw_of(talk(turns, system=(f"Current time: 2026-11-02T09:{minute:02d}:00Z\n\n{HOST}",)))
 
 
 def extends(after: PreparedCall, before: PreparedCall) -> bool:

@@ -9,52 +9,53 @@ import pytest
 
 from holdfast.config.sections.cache import Cache
 from holdfast.core.cures import Cure
-from tests.core.test_cures_skills import BASE, PDF, ZIP, listed, section, text
-from tests.core.test_cures_skills import HEAD as INDEX
+from tests.core.skill_sections import BASE, INDEX, PDF, ZIP, listed, section, text
 
-from .driving import HOST, MODELS, talk
-from .test_telling import Told, types
+from .driver import HOST, MODELS, talk
+from .journal_driver import JournalDriver, types
 
 CHANGED = BASE | {"pdf": "Read PDF files, and write them."}
 
 
-def after(told: Told, before: str, now: str, dialect: str = "anthropic") -> tuple[str | None, str | None, str, str]:
+def after(
+    driver: JournalDriver, before: str, now: str, dialect: str = "anthropic"
+) -> tuple[str | None, str | None, str, str]:
     """The owner, the path, the cure and its sentence of the break between two system texts."""
-    told.send(talk(1, system=(before,)), dialect=dialect)
-    verdict = told.send(talk(2, system=(now,)), dialect=dialect)[2]
+    driver.send(talk(1, system=(before,)), dialect=dialect)
+    verdict = driver.send(talk(2, system=(now,)), dialect=dialect)[2]
     assert verdict.finding is not None
     assert verdict.finding.cause == "system_prompt_changed"
-    told.restart()
-    assert told.store is not None
-    (row,) = told.store.breaks("t")
+    driver.restart()
+    assert driver.store is not None
+    (row,) = driver.store.breaks("t")
     cure = msgspec.json.decode(row.data or b"", type=Cure)
     return row.owner, row.path, cure.name, cure.sentence
 
 
 @pytest.mark.parametrize("dialect", [name for name in MODELS if name != "gemini"])  # its hits come by chance
 def test_d39_the_index_owns_the_break_and_the_skill_is_named(dialect: str, tmp_path: Path) -> None:
-    told = Told(tmp_path)
-    owner, path, cure, sentence = after(told, text(HOST, listed(BASE)), text(HOST, listed(CHANGED)), dialect)
+    driver = JournalDriver(tmp_path)
+    owner, path, cure, sentence = after(driver, text(HOST, listed(BASE)), text(HOST, listed(CHANGED)), dialect)
     assert (owner, cure) == ("skills-index", "skill_changed")
     assert f"changed at {path} (new description: pdf)" in sentence
-    (line,) = told.lines()
+    (line,) = driver.lines()
     assert (line["owner"], line["cure"], line["advice"]) == (owner, cure, sentence)
-    (event,) = [event.payload for event in told.events() if event.payload.type == "cache.break"]
+    (event,) = [event.payload for event in driver.events() if event.payload.type == "cache.break"]
     assert (event.owner, event.cure) == (owner, cure)
     assert PDF.encode() not in msgspec.json.encode(line), "descriptions are words of the prompt"
-    told.done()
+    driver.done()
 
 
 def test_d39_a_preloaded_body_owns_its_break(tmp_path: Path) -> None:
-    told, stable = Told(tmp_path), text(HOST, listed(BASE, ("pdf", "zip")))
+    driver, stable = JournalDriver(tmp_path), text(HOST, listed(BASE, ("pdf", "zip")))
 
     def whole(body: str) -> str:
         return text(stable, section("pdf", body), section("zip", ZIP))
 
-    owner, path, cure, sentence = after(told, whole("Open it."), whole("Close it."))
+    owner, path, cure, sentence = after(driver, whole("Open it."), whole("Close it."))
     assert (owner, path, cure) == ("skill:pdf", "system[0]", "preloaded_skill_changed")
     assert "(changed: pdf)" in sentence
-    told.done()
+    driver.done()
 
 
 @pytest.mark.parametrize(
@@ -67,34 +68,34 @@ def test_d39_a_preloaded_body_owns_its_break(tmp_path: Path) -> None:
     ],
 )
 def test_the_host_owns_what_is_none_of_skills(before: str, now: str, cure: str, tmp_path: Path) -> None:
-    told = Told(tmp_path)
-    found = after(told, before, now)
+    driver = JournalDriver(tmp_path)
+    found = after(driver, before, now)
     assert (found[0], found[2]) == ("host", cure)
-    told.done()
+    driver.done()
 
 
 def test_d39_an_edited_body_that_is_not_preloaded_breaks_nothing(tmp_path: Path) -> None:
     """No byte of the prompt says what is in it."""
-    told = Told(tmp_path)
-    told.send(talk(1, system=(text(HOST, listed(BASE)),)))
-    verdict = told.send(talk(2, system=(text(HOST, listed(dict(BASE))),)))[2]
+    driver = JournalDriver(tmp_path)
+    driver.send(talk(1, system=(text(HOST, listed(BASE)),)))
+    verdict = driver.send(talk(2, system=(text(HOST, listed(dict(BASE))),)))[2]
     assert verdict.finding is None
-    assert "cache.break" not in types(told.events())
-    told.done()
+    assert "cache.break" not in types(driver.events())
+    driver.done()
 
 
 def test_a_block_of_its_own_for_the_index(tmp_path: Path) -> None:
-    told = Told(tmp_path, Cache(strategy="rolling"))
-    told.send(talk(1, system=(HOST, listed(BASE), "Be kind.")))
-    told.send(talk(2, system=(HOST, listed({"pdf": PDF}), "Be kind.")))
-    told.send(talk(3, system=(HOST, "Be kind.")))
-    told.send(talk(4, system=(HOST, listed(CHANGED), "Be kind.")))
-    told.restart()
-    assert told.store is not None
-    found = [(row.owner, row.path, row.cure) for row in told.store.breaks("t")]
+    driver = JournalDriver(tmp_path, Cache(strategy="rolling"))
+    driver.send(talk(1, system=(HOST, listed(BASE), "Be kind.")))
+    driver.send(talk(2, system=(HOST, listed({"pdf": PDF}), "Be kind.")))
+    driver.send(talk(3, system=(HOST, "Be kind.")))
+    driver.send(talk(4, system=(HOST, listed(CHANGED), "Be kind.")))
+    driver.restart()
+    assert driver.store is not None
+    found = [(row.owner, row.path, row.cure) for row in driver.store.breaks("t")]
     assert found == [
         ("skills-index", "system[1]", "skill_removed"),
         ("skills-index", "system[1]", "skill_removed"),
         ("skills-index", "system[1]", "skill_added"),
     ]
-    told.done()
+    driver.done()

@@ -13,7 +13,7 @@ from holdfast.core import ledger, planner
 from holdfast.engine import Lane, persistence
 from holdfast.engine.persistence import Persistence
 
-from .driving import Driver, talk
+from .driver import Driver, talk
 
 
 @pytest.fixture

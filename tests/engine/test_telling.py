@@ -12,49 +12,12 @@ import pytest
 
 from holdfast.config.sections.cache import Cache
 from holdfast.engine.pool_effects import effects_from
-from holdfast.engine.reports import Reports
-from holdfast.records.events import Bus, Envelope
 from tests.properties.sessions import Talk
 
-from .driving import HOST, QUESTION, Driver, raw_of, talk
+from .driver import HOST, QUESTION, Driver, raw_of, talk
+from .journal_driver import JournalDriver, types
 
 SECRET = "xylophone"
-
-
-class Told(Driver):
-    """A driver that listens to everything."""
-
-    def __init__(self, tmp_path: Path, cache: Cache | None = None) -> None:
-        self.listening = Bus()
-        self.heard = self.listening.subscribe()
-        self.reported = tmp_path / "cache-breaks"
-        super().__init__(cache, path=tmp_path / "h.db", bus=self.listening, reports=Reports(self.reported))
-
-    def events(self) -> list[Envelope]:
-        """What was published; the same stands in the store, in the same order."""
-        return self.heard.drain()
-
-    def stored(self) -> list[Envelope]:
-        self.restart()
-        assert self.store is not None
-        return self.store.events("t", "s")
-
-    def lines(self) -> list[dict[str, Any]]:
-        self.engine.journal.flush()
-        files = sorted(self.reported.glob("*.jsonl"))
-        return [json.loads(line) for path in files for line in path.read_text("utf-8").splitlines()]
-
-    def close(self) -> None:
-        self.engine.journal.flush()  # a report is written in a thread, and a restart has another engine
-        super().close()
-
-    def done(self) -> None:
-        self.close()
-        self.listening.close()
-
-
-def types(events: list[Envelope]) -> list[str]:
-    return [event.payload.type for event in events]
 
 
 def clock(turns: int, minute: int) -> Talk:
@@ -62,7 +25,7 @@ def clock(turns: int, minute: int) -> Talk:
 
 
 def test_a_call_is_told_from_its_start_to_its_verdict(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     prepared, used, _ = told.send(talk(0), turn="turn-1")
     events = told.events()
     assert types(events) == ["llm.call_started", "cache.planned", "llm.call_completed", "cache.verdict"]
@@ -81,7 +44,7 @@ def test_a_call_is_told_from_its_start_to_its_verdict(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ttl", ["long " * 100, "\ud800"])
 def test_a_marker_with_an_odd_lifetime_is_told_in_short(ttl: str, tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     request = json.loads(raw_of(talk(0)))
     request["messages"][-1]["content"] = [{"type": "text", "text": "q", "cache_control": {"type": "x", "ttl": ttl}}]
     told.prepare(json.dumps(request).encode())
@@ -92,7 +55,7 @@ def test_a_marker_with_an_odd_lifetime_is_told_in_short(ttl: str, tmp_path: Path
 
 @pytest.mark.parametrize("error", ["", "overloaded_error"])
 def test_a_call_that_did_not_end_well_is_told(error: str, tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     prepared = told.prepare(talk(0))
     told.bill(prepared).abandon()
     told.engine.abandon(prepared, now=told.now, error=error)
@@ -114,7 +77,7 @@ def test_a_call_that_did_not_end_well_is_told(error: str, tmp_path: Path) -> Non
 
 
 def test_a_row_grows_with_its_call(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     prepared = told.prepare(talk(0))
     exchange = told.bill(prepared)
     assert told.store is not None
@@ -147,7 +110,7 @@ def test_a_row_grows_with_its_call(tmp_path: Path) -> None:
 
 
 def test_no_text_of_a_body_stands_in_what_is_told(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     for turns in range(4):
         told.send(talk(turns, system=(HOST + f" {SECRET} {turns}", SECRET)))
     assert "cache.break" in types(told.events())
@@ -163,7 +126,7 @@ def test_no_text_of_a_body_stands_in_what_is_told(tmp_path: Path) -> None:
 
 
 def test_a_break_names_the_byte_the_owner_the_price_and_the_cure(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     first, _, _ = told.send(clock(1, 1))
     prepared, used, verdict = told.send(clock(2, 2))
     finding = verdict.finding
@@ -193,7 +156,7 @@ def test_a_break_names_the_byte_the_owner_the_price_and_the_cure(tmp_path: Path)
 
 def test_the_offset_is_where_the_sent_bytes_differ_and_not_the_markers(tmp_path: Path) -> None:
     """A marker of ours moves on from the block whose text changes."""
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     first, second = talk(6), talk(7)
     text = first.turns[4][2][0]
     second.turns[4] = ("user", 2, [text[:50] + "CHANGED" + text[50:]])
@@ -267,7 +230,7 @@ def test_the_offset_is_not_that_of_a_marker_or_of_another_form(before: Any, afte
         request = {"model": "claude-sonnet-5-5", "max_tokens": 9, "system": HOST, "messages": messages}
         return json.dumps(request).encode()
 
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     told.send(raw(before))
     prepared, _, verdict = told.send(
         raw(after, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "more " * 100})
@@ -282,7 +245,7 @@ def test_the_offset_is_not_that_of_a_marker_or_of_another_form(before: Any, afte
 
 
 def test_a_tool_that_nobody_announced_is_a_break(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     told.send(talk(2))
     more = talk(3)
     more.tools.append("fetch")
@@ -299,7 +262,7 @@ def test_a_tool_that_nobody_announced_is_a_break(tmp_path: Path) -> None:
 
 
 def test_an_announced_reason_is_told_as_a_reset(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     told.send(talk(6))
     told.engine.announce(told.lane, "compaction", now=told.now)
     told.events()
@@ -318,7 +281,7 @@ def test_an_announced_reason_is_told_as_a_reset(tmp_path: Path) -> None:
 
 
 def test_a_changed_setting_is_named_and_is_the_host_s(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     told.send(talk(6))
     told.send(raw_of(talk(7), tool_choice={"type": "any"}))
     told.restart()
@@ -330,7 +293,7 @@ def test_a_changed_setting_is_named_and_is_the_host_s(tmp_path: Path) -> None:
 
 
 def test_another_model_is_the_host_s_choice(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     told.send(talk(6))
     told.send(talk(7), model="claude-opus-5-5")
     told.restart()
@@ -341,7 +304,7 @@ def test_another_model_is_the_host_s_choice(tmp_path: Path) -> None:
 
 
 def test_an_expired_entry_has_no_place(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
     told.send(talk(6))
     told.send(talk(7), 4_000)
     told.restart()
@@ -353,7 +316,7 @@ def test_an_expired_entry_has_no_place(tmp_path: Path) -> None:
 
 
 def test_a_result_of_a_tool_belongs_to_the_tool(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = JournalDriver(tmp_path)
 
     def said(result: str, *more: tuple[str, int, list[str]]) -> Talk:
         turns = [("user", 0, [QUESTION]), ("calls", 1, ["ls"]), ("results", 1, [result * 3_000]), *more]
@@ -369,7 +332,7 @@ def test_a_result_of_a_tool_belongs_to_the_tool(tmp_path: Path) -> None:
 
 
 def test_a_retention_that_changes_is_told_before_a_break(tmp_path: Path) -> None:
-    told = Told(tmp_path, Cache(strategy="zones"))
+    told = JournalDriver(tmp_path, Cache(strategy="zones"))
     for turns in range(5):
         told.send(talk(turns))
     found = types(told.events())

@@ -15,7 +15,7 @@ from holdfast.gateway.chores import Chores
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
-from tests.simulator.served import Client
+from tests.simulator.http_client import Client
 
 from .gate import Gated, eventually, gated
 
@@ -52,6 +52,22 @@ class Driven:
     def round(self) -> None:
         asyncio.run_coroutine_threadsafe(self.chores.run_due(), self.chores.loop).result(20)
         eventually(lambda: not self.chores.under_way)
+
+    def anthropic(self, turns: int) -> Any:
+        messages = [{"role": "user", "content": "question 0"}]
+        for number in range(1, turns):
+            messages += [{"role": "assistant", "content": "answer"}, {"role": "user", "content": f"question {number}"}]
+        body = {"model": "claude-sonnet-5-5", "max_tokens": 64, "system": SYSTEM * 60, "messages": messages}
+        headers = {
+            "x-api-key": "sk-ant-dummy",
+            "anthropic-version": "2023-06-01",
+            "x-holdfast-session": "s1",
+            "user-agent": "some-client/1.0",
+            "x-of-the-client": "1",
+        }
+        response = self.client.post("/v1/messages?beta=true", body, headers)
+        assert response.status == 200
+        return response.json["usage"]
 
     def gemini(self, turns: int, query: str = "", headers: dict[str, str] | None = None, session: str = "s1") -> Any:
         contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": f"question 0 of {session}"}]}]

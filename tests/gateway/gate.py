@@ -19,7 +19,7 @@ from holdfast.gateway.request_reader import GatewayRequest
 from holdfast.gateway.server import running
 from holdfast.serving import address_of, listen
 from holdfast.simulator.provider import Simulator
-from tests.simulator.served import ANTHROPIC, LONG
+from tests.simulator.http_client import ANTHROPIC, LONG
 
 UPSTREAMS = ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER")
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"

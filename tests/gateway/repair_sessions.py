@@ -11,7 +11,7 @@ from holdfast.simulator import Simulator
 from holdfast.simulator.server import running as simulating
 from holdfast.store import Store
 from tests.gateway.gate import Gated, eventually, gated
-from tests.simulator.served import Client
+from tests.simulator.http_client import Client
 
 HOST = "You look after a loader that reads every record of a file. " * 400
 KEY = {"x-api-key": "k", "anthropic-version": "2023-06-01"}

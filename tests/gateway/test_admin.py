@@ -14,7 +14,7 @@ from holdfast.gateway import runs
 from holdfast.gateway.runs import MOST_RUNS, Runs
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
-from tests.simulator.served import ANTHROPIC, GEMINI, LONG, OPENAI, Client, Response
+from tests.simulator.http_client import ANTHROPIC, GEMINI, LONG, OPENAI, Client, Response
 
 from .gate import Gated, eventually, gated, hear, spoken
 

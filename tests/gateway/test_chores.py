@@ -14,9 +14,9 @@ from holdfast import __version__
 from holdfast.gateway import chores as gateway_chores
 from holdfast.gateway.chores import IDLE_S
 from holdfast.upstream import Address, HttpClient, UpstreamError
-from tests.simulator.served import Client
+from tests.simulator.http_client import Client
 
-from .chore_gates import SYSTEM, Driven, driven
+from .chore_gates import Driven, driven
 from .gate import OK, Provider, eventually, gated
 
 pytestmark = pytest.mark.slow
@@ -132,26 +132,10 @@ class TestPings:
     FLAGS = {"cache__keepalive__enabled": True, "cache__strategy": "rolling"}  # noqa: RUF012
     PAUSE = 420
 
-    def turn(self, gate: Driven, turns: int) -> Any:
-        said = [{"role": "user", "content": "question 0"}]
-        for number in range(1, turns):
-            said += [{"role": "assistant", "content": "answer"}, {"role": "user", "content": f"question {number}"}]
-        body = {"model": "claude-sonnet-5-5", "max_tokens": 64, "system": SYSTEM * 60, "messages": said}
-        headers = {
-            "x-api-key": "sk-ant-dummy",
-            "anthropic-version": "2023-06-01",
-            "x-holdfast-session": "s1",
-            "user-agent": "some-client/1.0",
-            "x-of-the-client": "1",
-        }
-        response = gate.client.post("/v1/messages?beta=true", body, headers)
-        assert response.status == 200
-        return response.json["usage"]
-
     def visits(self, gate: Driven, turns: int = 14) -> list[Any]:
         told = []
         for number in range(1, turns + 1):
-            told.append(self.turn(gate, number))
+            told.append(gate.anthropic(number))
             eventually(lambda number=number: len(gate.gate.calls) == number)
             for _ in range(self.PAUSE // 20):
                 gate.clock.advance(20)
@@ -174,7 +158,7 @@ class TestPings:
     def test_a_ping_that_fails_keeps_nothing(self, tmp_path: Path) -> None:
         with driven(tmp_path, **self.FLAGS) as gate:
             self.visits(gate, 13)
-            self.turn(gate, 14)
+            gate.anthropic(14)
             gate.simulator.fault("status", times=0, options={"status": 529})
             for _ in range(15):
                 gate.clock.advance(20)
@@ -185,7 +169,7 @@ class TestPings:
 
     def test_who_pays_and_nothing_of_the_client(self, tmp_path: Path) -> None:
         with driven(tmp_path, **self.FLAGS) as gate:
-            self.turn(gate, 1)
+            gate.anthropic(1)
             eventually(lambda: gate.gate.calls)
             (entry,) = gate.chores.lanes.values()
             assert sorted(entry.headers) == [
@@ -200,7 +184,7 @@ class TestPings:
 
     def test_nothing_is_kept_where_nothing_will_be_done(self, tmp_path: Path) -> None:
         with driven(tmp_path) as gate:
-            self.turn(gate, 1)
+            gate.anthropic(1)
             eventually(lambda: gate.gate.calls)
             assert not gate.chores.lanes
 

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
-from tests.simulator.served import ANTHROPIC, LONG, Client
+from tests.simulator.http_client import ANTHROPIC, LONG, Client
 
 from .gate import OK, Gated, Provider, Received, connect, eventually, gated, hear, spoken
 

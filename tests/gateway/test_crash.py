@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .crashing import Home, Talk, Talker, home, parts_without_reason
+from .crashes import Home, Talk, Talker, home, parts_without_reason
 from .gate import eventually
 
 SETTLES_S = 2.0

@@ -22,7 +22,7 @@ from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script, ScriptRule, ScriptStep
 from holdfast.simulator.server import running as simulating
 from tests.cli.commands import piped, use
-from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client
+from tests.simulator.http_client import ANTHROPIC, GEMINI, OPENAI, Client
 
 from .fuzzing_process import Served
 from .gate import UPSTREAMS, connect, eventually, gated, hear, spoken

@@ -20,7 +20,7 @@ from holdfast.gateway.server import serve
 from holdfast.serving import listen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
-from tests.simulator.served import Client
+from tests.simulator.http_client import Client
 
 from .gate import HELLO, HELLO_BODY, HELLO_HEADERS, Gated, Provider, configured, eventually, gated, hear, spoken
 

@@ -14,7 +14,7 @@ from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep
 from holdfast.simulator.server import running as simulating
-from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client
+from tests.simulator.http_client import ANTHROPIC, GEMINI, OPENAI, Client
 
 from .gate import Gated, Heard, eventually, gated, hear, spoken
 

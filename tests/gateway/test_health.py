@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.gateway import admin, assembly, discovery
 from holdfast.store import open_store
-from tests.simulator.served import Client
+from tests.simulator.http_client import Client
 
 from .gate import HELLO, Gated, Provider, configured, eventually, gated, hear
 

@@ -16,7 +16,7 @@ from holdfast.simulator.server import running as simulating
 from tests.browser import Browser, Visit, launched
 
 from .gate import Gated, RecordingSimulator, gated
-from .remembering import DECISION, ON, QUESTION, ask, remembering
+from .memory_gates import DECISION, ON, QUESTION, ask, remembering
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI
+from tests.simulator.http_client import ANTHROPIC, GEMINI, OPENAI
 
 from .gate import OK, Heard, Provider, Received, connect, eventually, gated, hear, listen_to, spoken
 

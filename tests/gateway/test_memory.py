@@ -26,12 +26,12 @@ from holdfast.gateway.server import running
 from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator.server import running as simulating
 from holdfast.store import open_store
-from tests.simulator.served import ANTHROPIC, LONG, Client, Response
+from tests.simulator.http_client import ANTHROPIC, LONG, Client, Response
 
-from .crashing import Witness
+from .crashes import Witness
 from .fuzzing_process import Served
 from .gate import Gated, RecordingSimulator, configured, eventually, gated
-from .remembering import DECISION, ON, QUESTION, ask, learn, remembering
+from .memory_gates import DECISION, ON, QUESTION, ask, learn, remembering
 
 
 class TestSdks:

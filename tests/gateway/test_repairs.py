@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.simulator.server import running as simulating
-from tests.simulator.served import Client
+from tests.simulator.http_client import Client
 
 from .gate import Gated, RecordingSimulator, gated
 

@@ -20,7 +20,6 @@ from holdfast.store.blobs import BlobFiles
 from holdfast.store.sqlite.backup import blobs_of
 from holdfast.store.sqlite.integrity import check
 from tests.cli.serve_program import ServeProgram
-from tests.gateway import test_chores
 from tests.gateway.chore_gates import START, Driven, driven
 from tests.store.samples import call, event, found, lane, session
 
@@ -185,15 +184,15 @@ def test_zero_keeps_everything(tmp_path: Path) -> None:
 def test_a_lane_that_is_taken_up_after_it_was_removed(tmp_path: Path) -> None:
     """The process that still has it in memory goes on with it as with a new one."""
     with driven(tmp_path, store__retention=1) as gate:
-        store, turn = stored(gate), test_chores.TestPings().turn
+        store = stored(gate)
         for turns in (1, 2):
-            turn(gate, turns)
+            gate.anthropic(turns)
         eventually(lambda: [each.status for each in store.calls()] == ["settled"] * 2)
         gate.clock.advance(3 * DAY)
         gate.round()
         assert (store.sessions(), store.calls()) == ([], [])
         for turns in (3, 4):
-            turn(gate, turns)
+            gate.anthropic(turns)
         eventually(lambda: [each.status for each in store.calls()] == ["settled"] * 2)
         (again,) = store.sessions()
         (kept,) = store.lanes(again.tenant, again.id)

@@ -30,7 +30,7 @@ from holdfast.simulator.server import running as simulating
 from holdfast.upstream.addresses import MASK, shown_address, shown_path
 from tests.cli.commands import holdfast
 from tests.cli.serve_program import ServeProgram
-from tests.simulator.served import LONG, Client, Response
+from tests.simulator.http_client import LONG, Client, Response
 
 from .gate import Gated, Provider, configured, eventually, hear, spoken
 

@@ -11,7 +11,7 @@ from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.server import GatewayServer, server
 from holdfast.serving import address_of, listen
 from holdfast.store import open_store
-from tests.simulator.served import ANTHROPIC
+from tests.simulator.http_client import ANTHROPIC
 
 from .gate import Provider, Received, configured, connect, eventually, hear, listen_to, spoken
 

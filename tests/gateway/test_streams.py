@@ -15,7 +15,7 @@ from holdfast.serving import address_of, listen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.server import running as simulating
-from tests.simulator.served import LONG, Client, marked, message
+from tests.simulator.http_client import LONG, Client, marked, message
 
 from .gate import SSE_HEAD, Provider, Received, chunk, connect, eventually, gated, hear, listen_to, spoken
 

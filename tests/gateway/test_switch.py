@@ -19,7 +19,7 @@ from holdfast.engine.passage import Passages
 from holdfast.simulator.server import running as simulating
 from holdfast.store import open_existing
 from tests.cli.serve_program import ServeProgram
-from tests.simulator.served import ANTHROPIC, LONG, Client, Response
+from tests.simulator.http_client import ANTHROPIC, LONG, Client, Response
 
 from .chore_gates import driven
 from .gate import Provider, RecordingSimulator, configured, eventually, gated, hear, spoken

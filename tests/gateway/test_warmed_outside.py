@@ -18,9 +18,9 @@ from holdfast.simulator import HttpRequest, VirtualClock
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
 from tests.cli.commands import piped, use
-from tests.engine.driving import HEADERS
-from tests.engine.passage.passing import START, Door
-from tests.simulator.served import ANTHROPIC, Client
+from tests.engine.driver import HEADERS
+from tests.engine.passage.door import START, Door
+from tests.simulator.http_client import ANTHROPIC, Client
 
 from .gate import Gated, eventually, gated
 

@@ -21,8 +21,8 @@ from holdfast.records.events import Bus
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.store import open_store
 from holdfast.wire import DIALECTS, Body
-from tests.engine.driving import HOST, MODELS
-from tests.engine.passage.passing import KEY, STAGES_S, START, Door
+from tests.engine.driver import HOST, MODELS
+from tests.engine.passage.door import KEY, STAGES_S, START, Door
 
 TENANT = Identities(KEY).tenant({"x-api-key": "k"}, "")
 """Of whoever comes through a door."""

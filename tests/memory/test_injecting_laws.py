@@ -18,7 +18,7 @@ from holdfast.engine.passage import Incoming, Passage
 from holdfast.simulator import HttpRequest
 from holdfast.wire import DIALECTS
 from tests import shapes
-from tests.engine.driving import HEADERS
+from tests.engine.driver import HEADERS
 from tests.memory.memory_door import HOST, PROJECT, MemoryDoor, client_request, contents, extends, says
 
 LOCAL = Memory(inject=True, inject_as="local", project=PROJECT, retrieve="every_turn")

@@ -22,7 +22,7 @@ from holdfast.pytest_plugin.request_reader import RequestReader
 from holdfast.report.logs import bodies
 from holdfast.report.logs.records import LoggedRequest
 from holdfast.wire import dialect_of
-from tests.engine.identity.asking import Desk, headers_of, words
+from tests.engine.identity.desk import Desk, headers_of, words
 from tests.shapes import Shape, conversations
 
 BESIDE = "-"

@@ -27,7 +27,7 @@ from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Tool
 from holdfast.tools.contract import ToolAnswer
 from holdfast.wire import DIALECTS
-from tests.engine.driving import MODELS, Driver
+from tests.engine.driver import MODELS, Driver
 from tests.skills.skill_files import write_skill
 from tests.support.toolboxes import toolbox
 

@@ -25,7 +25,7 @@ from holdfast.tools.observations import observe, replaced, sites
 from holdfast.tools.offload import PREFIX
 from holdfast.wire import DIALECTS, Body
 from tests import shapes
-from tests.engine.driving import MODELS
+from tests.engine.driver import MODELS
 from tests.properties.runner import begins_with
 from tests.tools.masked_session import Session
 from tests.tools.results import Did, did, parsed, prompt_of, texts

@@ -12,7 +12,7 @@ from holdfast.pytest_plugin.bodies import RecordedRequest
 from holdfast.records import Request
 from holdfast.wire import DIALECTS, Body
 from tests.lab.recordings import own
-from tests.wire.marking import encoded
+from tests.wire.marked_bodies import encoded
 
 MODELS = {
     "anthropic": "anthropic:claude-opus-5-5",

@@ -14,7 +14,7 @@ from holdfast.engine import Lane, PreparedCall, UnplannedCall
 from holdfast.records import Usage, usage
 from holdfast.records.events.sessions import GatewayPreflight
 from holdfast.simulator import HttpRequest
-from tests.engine.driving import HEADERS, HOST, START, Driver, talk
+from tests.engine.driver import HEADERS, HOST, START, Driver, talk
 from tests.properties.sessions import Talk
 
 SONNET, GPT, UNPRICED = "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-sol", "anthropic:claude-mythos-5-1"

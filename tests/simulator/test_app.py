@@ -19,7 +19,7 @@ from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.server import address_of, listen, running, server
-from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client, marked, message
+from tests.simulator.http_client import ANTHROPIC, GEMINI, OPENAI, Client, marked, message
 
 GENERATE = "/v1beta/models/gemini-2.5-flash:generateContent"
 CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "Read the file."}]}]}

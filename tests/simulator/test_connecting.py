@@ -18,8 +18,8 @@ from holdfast.wire import DIALECTS
 from holdfast.wire.answers import Unreachable
 
 from ..agent.asking import read
-from ..wire.asking import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, simulator, words
-from ..wire.marking import encoded
+from ..wire.marked_bodies import encoded
+from ..wire.simulator_client import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, simulator, words
 
 T = TypeVar("T")
 

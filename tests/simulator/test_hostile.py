@@ -18,7 +18,7 @@ from holdfast.simulator.journal import Recent
 from holdfast.simulator.script import ECHO, CallStep, Script, ScriptRule, ScriptStep
 from holdfast.simulator.script.schema_inputs import MOST_VALUES, fit
 from tests.shapes import load
-from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, message
+from tests.simulator.http_client import ANTHROPIC, GEMINI, OPENAI, message
 
 KEYS = ANTHROPIC | OPENAI | GEMINI
 HALF = "\ud800"

@@ -17,7 +17,7 @@ from holdfast.simulator.replies import RENDERERS, gemini
 from holdfast.wire import DIALECTS, Tap
 
 from .conversations import DIALECT_NAMES, MODELS, body_of
-from .replying import CALL, FULL, OTHER, any_reply, any_usage, envelope_of, reply_of
+from .replies import CALL, FULL, OTHER, any_reply, any_usage, envelope_of, reply_of
 
 
 def tapped(dialect: str, data: bytes, cuts: list[int]) -> Tap:

@@ -13,7 +13,7 @@ from holdfast.simulator.messages import ReplySettings, Thought, Words
 from holdfast.simulator.replies import gemini as rendering
 from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 
-from .replying import CALL, FULL, TEXT, envelope_of, reply_of, scripted
+from .replies import CALL, FULL, TEXT, envelope_of, reply_of, scripted
 
 Content = types.GenerateContentResponse
 

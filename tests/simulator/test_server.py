@@ -15,7 +15,7 @@ from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 from holdfast.simulator.server import running
-from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client, marked, message
+from tests.simulator.http_client import ANTHROPIC, GEMINI, OPENAI, Client, marked, message
 
 WORDS = "A reply of some length, so that it comes in several pieces and can be cut."
 

@@ -10,7 +10,7 @@ import pytest
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.messages import HttpRequest
 from holdfast.simulator.provider import Simulator
-from tests.simulator.served import ANTHROPIC, LONG
+from tests.simulator.http_client import ANTHROPIC, LONG
 
 SYSTEM = [{"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}]
 TOOL = {"name": "look", "input_schema": {"type": "object"}}

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.store import SqliteStore, open_store
 
-from .test_crash import run_and_kill
-from .test_knowledge import EVERYTHING
+from .crashes import run_and_kill
+from .knowledge_samples import EVERYTHING
 
 WRITER = """
 import sys

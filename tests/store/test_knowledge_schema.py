@@ -14,8 +14,8 @@ from holdfast.store import open_existing, open_store
 from holdfast.store.sqlite.problems import store_problem
 from holdfast.store.sqlite.schema import VERSIONS, migrate
 
+from .knowledge_samples import entry, put
 from .samples import NOON, call, event, lane, session
-from .test_knowledge import entry, put
 
 FIRST_ONLY = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
 

@@ -15,7 +15,7 @@ from holdfast.store import KnowledgeFilter, SqliteStore, open_store
 from holdfast.store.sqlite import text_search
 from holdfast.store.sqlite.text_search import indexed, phrases
 
-from .test_knowledge import EVERYTHING, entry, put
+from .knowledge_samples import EVERYTHING, entry, put
 
 
 def ids(store: SqliteStore, *words: str, among: KnowledgeFilter = EVERYTHING, limit: int = 50) -> list[str]:

@@ -19,8 +19,8 @@ from holdfast.store.sqlite.knowledge import MergeWords
 from holdfast.store.sqlite.retention import PruneLanes, prune_lanes
 from holdfast.store.sqlite.writer import Transaction
 
+from .knowledge_samples import entry, pin, put, show
 from .samples import HOUR, NOON, call, lane, session
-from .test_knowledge import entry, pin, put, show
 
 
 def test_the_first_pin_of_a_key_counts_while_it_holds(store: SqliteStore) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.store import KnowledgeFilter, KnowledgeVector, SqliteStore
 
-from .test_knowledge import entry, put
+from .knowledge_samples import entry, put
 
 
 def vector(id: str, revision: int = 1) -> KnowledgeVector:

@@ -12,7 +12,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.core.planner import Verdict
 from holdfast.engine import PreparedCall, PrepareOptions
 from holdfast.tools.masking import MaskedResult, Masker
-from tests.engine.driving import Driver
+from tests.engine.driver import Driver
 from tests.tools.results import Did, raw_of
 
 

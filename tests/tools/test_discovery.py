@@ -25,7 +25,7 @@ from holdfast.tools.workspace import Workspace
 from holdfast.wire import DIALECTS
 from holdfast.wire.prompts import PromptReader
 from tests.tools.catalogue import catalogue, made
-from tests.wire.marking import encoded
+from tests.wire.marked_bodies import encoded
 
 MODELS = {
     "references": ("anthropic:claude-opus-4-6", "anthropic"),

@@ -19,8 +19,8 @@ from holdfast.simulator.steps import Send, plan
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.answers import Answer, AnswerReader
 
-from ..simulator.replying import any_reply
-from .asking import (
+from ..simulator.replies import any_reply
+from .simulator_client import (
     CLOCK,
     FULL,
     MODELS,

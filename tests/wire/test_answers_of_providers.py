@@ -12,7 +12,7 @@ from holdfast.records.request import validate
 from holdfast.wire import DIALECTS
 from holdfast.wire.answers import Answer
 
-from .asking import asking, going_on, read
+from .simulator_client import asking, going_on, read
 
 
 def stream(*events: dict[str, Any], done: bool = False) -> bytes:

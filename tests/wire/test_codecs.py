@@ -28,7 +28,7 @@ from holdfast.records import (
 )
 from holdfast.wire import DIALECTS, Body
 from tests.properties.bodies import MODELS
-from tests.wire.marking import marked
+from tests.wire.marked_bodies import marked
 
 LAX = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PROVIDERS = {dialect: ref.partition(":")[0] for dialect, ref in MODELS.items()}

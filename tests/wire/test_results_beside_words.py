@@ -9,7 +9,7 @@ from holdfast.records import Block, Image, Message, Request, Text, ToolResult, T
 from holdfast.simulator.messages import Words
 from holdfast.wire import DIALECTS
 
-from .asking import NAMES, answered, asking, simulator
+from .simulator_client import NAMES, answered, asking, simulator
 
 
 @pytest.mark.parametrize("dialect", NAMES)

@@ -14,7 +14,7 @@ from holdfast.engine.identity.chains import Chain, ChainReader
 from holdfast.engine.identity.lane_index import FIRST, MOST_ALIKE, RECENT, LaneIndex, LaneQuery, LaneRecord
 from holdfast.store import open_store
 from holdfast.wire import Body
-from tests.engine.identity.asking import Desk, words
+from tests.engine.identity.desk import Desk, words
 
 HEADERS = {"user-agent": "my-agent/1.0"}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.engine.identity import Identity
-from tests.engine.identity.asking import Desk, words
+from tests.engine.identity.desk import Desk, words
 
 HEADERS = {"user-agent": "my-agent/1.0", "x-api-key": "one"}
 RETRY = {**HEADERS, "x-stainless-retry-count": "1"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.engine.identity import client_of
-from tests.engine.identity.asking import headers_of
+from tests.engine.identity.desk import headers_of
 from tests.shapes import load
 
 NAMES = {

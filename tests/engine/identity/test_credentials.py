@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from holdfast.engine.identity import Identities, credentials_of
-from tests.engine.identity.asking import KEY, Desk, words
+from tests.engine.identity.desk import KEY, Desk, words
 
 SECRET = "sk-planted-6f1c"
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.identity.asking import Desk, words
+from tests.engine.identity.desk import Desk, words
 
 NAMES = st.text(max_size=40)
 HEADERS = st.dictionaries(

@@ -13,7 +13,7 @@ from holdfast.engine import Lane
 from holdfast.engine.identity import Identity
 from holdfast.store import Lane as LaneRow
 from holdfast.store import open_store
-from tests.engine.identity.asking import Desk, headers_of, run_of, words
+from tests.engine.identity.desk import Desk, headers_of, run_of, words
 
 SAFE = re.compile(r"[A-Za-z0-9._:@-]{1,130}").fullmatch
 UUID = "0f7dd1a2-7f1e-4a57-8a3b-3d6c6f2a9e10"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.engine.identity import Identity
-from tests.engine.identity.asking import Desk, run_of
+from tests.engine.identity.desk import Desk, run_of
 from tests.shapes import conversations, load
 
 

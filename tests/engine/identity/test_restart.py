@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.store import Call, Session, SqliteStore, Store, open_store
 from holdfast.store import Lane as LaneRow
 from holdfast.store.interface import Writes
-from tests.engine.identity.asking import NOW, Desk, run_of, words
+from tests.engine.identity.desk import NOW, Desk, run_of, words
 
 HEADERS = {"user-agent": "my-agent/1.0", "x-api-key": "one"}
 

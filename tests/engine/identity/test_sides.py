@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.identity.asking import Desk, headers_of, run_of, words
+from tests.engine.identity.desk import Desk, headers_of, run_of, words
 
 CLAUDE = {"user-agent": "claude-cli/2.1.325 (external, cli)", "x-claude-code-session-id": "s1"}
 GEMINI = {"user-agent": "GeminiCLI-tui/0.61.0/gemini-2.5-pro (linux; x64; terminal)"}

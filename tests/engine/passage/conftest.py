@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.passage.passing import Door
+from tests.engine.passage.door import Door
 
 
 @pytest.fixture

@@ -15,10 +15,8 @@ from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.provider import Exchange
 from holdfast.simulator.steps import Abort, End, Send, plan
 from holdfast.store import Call as Row
-from tests.engine.driving import MODELS, raw_of, talk
-from tests.engine.passage.passing import ENCODERS, Door, whole_of
-
-SSE = [(b"Content-Type", b"text/event-stream")]
+from tests.engine.driver import MODELS, raw_of, talk
+from tests.engine.passage.door import ENCODERS, SSE, Door, believed, same, whole_of
 
 
 def streaming(turns: int, dialect: str = "anthropic", **more: Any) -> dict[str, Any]:
@@ -38,15 +36,6 @@ def cut_at(places: list[int]) -> Callable[[bytes], list[bytes]]:
     return cut
 
 
-def same(row: Row, exchange: Exchange) -> None:
-    """What is stored is what was billed."""
-    billed = exchange.record.usage
-    assert row.usage is not None
-    assert billed is not None
-    assert (row.usage.input, row.usage.read, row.usage.output) == (billed.input, billed.read, billed.output)
-    assert row.usage.written == billed.written
-
-
 def estimated(row: Row, exchange: Exchange) -> None:
     """What is stored of an answer without its end is what was billed for the prompt, and an estimate."""
     billed = exchange.record.usage
@@ -56,11 +45,6 @@ def estimated(row: Row, exchange: Exchange) -> None:
     assert 0 < row.usage.output <= billed.output
     assert row.verdict is not None
     assert b'"estimated":true' in row.verdict
-
-
-def believed(door: Door, passage: Passage) -> int:
-    """How many blocks of the lane's last request are believed to be in the cache."""
-    return door.engine.fence(passage.lane, now=door.clock.now())
 
 
 @pytest.mark.parametrize("dialect", MODELS)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine.passage.fail_open import Budget, Slow
-from tests.engine.driving import raw_of, talk
-from tests.engine.passage.passing import Door
+from tests.engine.driver import raw_of, talk
+from tests.engine.passage.door import Door
 
 LIMITS = Limits(stages_ms=50, wait_ms=1_000)
 

@@ -13,7 +13,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.engine.passage import Incoming, Passage
 from holdfast.wire import DIALECTS, Body, Dialect, dialect_of
 from tests import shapes
-from tests.engine.passage.passing import ENCODERS, Door
+from tests.engine.passage.door import ENCODERS, Door
 from tests.shapes import Shape
 
 RUNS = [

@@ -10,8 +10,8 @@ import pytest
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.engine.passage import Passage
 from holdfast.simulator import HttpRequest
-from tests.engine.driving import HEADERS, raw_of, talk
-from tests.engine.passage.passing import Door
+from tests.engine.driver import HEADERS, raw_of, talk
+from tests.engine.passage.door import Door
 
 CONTENTS = Cache(gemini=Gemini(enabled=True), repair="off")
 

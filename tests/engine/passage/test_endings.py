@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.engine.passage import Passage
-from tests.engine.driving import MODELS, raw_of, talk
-from tests.engine.passage.passing import Door, whole_of
-from tests.engine.passage.test_answers import SSE, believed, same
+from tests.engine.driver import MODELS, raw_of, talk
+from tests.engine.passage.door import SSE, Door, believed, same, whole_of
 
 JSON = [(b"Content-Type", b"application/json")]
 

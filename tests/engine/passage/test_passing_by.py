@@ -16,8 +16,8 @@ from holdfast.engine.passage import Incoming, Passage
 from holdfast.errors import HoldfastError
 from holdfast.serving import encodings
 from holdfast.wire import DIALECTS
-from tests.engine.driving import raw_of, talk
-from tests.engine.passage.passing import ENCODERS, ON, STAGES_S, Door, clocked
+from tests.engine.driver import ON, clocked, raw_of, talk
+from tests.engine.passage.door import ENCODERS, STAGES_S, Door
 
 SECRET = "words of the client"
 

@@ -13,8 +13,8 @@ from holdfast.engine.identity import Identities
 from holdfast.engine.passage.client_request import Wishes, wishes
 from holdfast.engine.passage.memory_hook import Remembered, Reminder
 from holdfast.wire import DIALECTS, Body
-from tests.engine.driving import raw_of, talk
-from tests.engine.passage.passing import KEY, Door
+from tests.engine.driver import raw_of, talk
+from tests.engine.passage.door import KEY, Door
 
 OURS = Identities(KEY).tenant({"x-api-key": "k"}, "")
 TOO_LONG = b'{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}'

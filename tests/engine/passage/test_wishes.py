@@ -16,8 +16,8 @@ from holdfast.engine.passage.client_request import Incoming, Wishes, wishes
 from holdfast.engine.passage.response_headers import LONGEST_VALUE, header
 from holdfast.wire import DIALECTS
 from tests import shapes
-from tests.engine.driving import MODELS, raw_of, talk
-from tests.engine.passage.passing import ON, Door, clocked
+from tests.engine.driver import MODELS, ON, clocked, raw_of, talk
+from tests.engine.passage.door import Door
 
 HOLD = Gateway(preflight="hold", preflight_usd=0.001)
 WARN = Gateway(preflight="warn", preflight_usd=0.001)

@@ -11,32 +11,18 @@ from holdfast.caches.prompts import Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.core.planner import Tenant
 from holdfast.errors import HoldfastError
-from holdfast.facts import ModelFacts, model
+from holdfast.facts import model
 from holdfast.lab import with_gaps
 from holdfast.lab.marker_plans import TimedCall, cost, outcomes, prices, rolling
 from holdfast.lab.playback import billed, replay
 from holdfast.lab.sessions import calls_of
 from tests.caches.prompts import SMALL, prompt
-from tests.core.lanes import said, system, tool
+from tests.core.lanes import system
 from tests.core.turns import RAISES
 from tests.lab.recordings import own
+from tests.lab.replay.timed_calls import calls, without_markers
 
 OPUS = model("anthropic:claude-opus-4-6")
-
-
-def calls(turns: int, gap: float = 20.0, *, facts: ModelFacts = SMALL, first: float = 2.0) -> list[TimedCall]:
-    """A growing conversation, a request every so many seconds."""
-    head = [tool("bash"), system("host")]
-    found = []
-    for number in range(turns):
-        blocks = [*head, *(said(each) for each in range(2 * number + 1))]
-        found.append(TimedCall(number * gap, number * gap + first, prompt(blocks, (-1, "5m"), model=facts)))
-    return found
-
-
-def without_markers(lane: list[TimedCall]) -> list[TimedCall]:
-    """The same calls of a client that leaves caching to us."""
-    return [replace(call, prompt=replace(call.prompt, marks=())) for call in lane]
 
 
 @pytest.mark.parametrize("gap", [20.0, 290.0, 310.0, 4_000.0])

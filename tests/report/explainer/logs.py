@@ -17,7 +17,7 @@ from holdfast.report.explainer.results import BreakFinding, ExplainReport
 from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from holdfast.report.logs.traces import SIDECHAIN
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
-from tests.engine.driving import HEADERS, talk
+from tests.engine.driver import HEADERS, talk
 from tests.properties.sessions import PATHS, RENDER, Talk
 
 OPUS = "claude-opus-4-6"

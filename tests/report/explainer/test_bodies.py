@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast.report.explainer import bodies as module
 from holdfast.report.explainer.results import BreakFinding, ExplainReport
 from holdfast.report.logs.records import LoggedRequest
-from tests.engine.driving import HOST, talk
+from tests.engine.driver import HOST, talk
 from tests.properties.sessions import Talk
 from tests.report.explainer.logs import DAY, Said, billed, breaks, explained, growing, sent, told
 from tests.shapes import conversations

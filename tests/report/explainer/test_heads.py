@@ -14,7 +14,7 @@ from holdfast.report.explainer import heads as module
 from holdfast.report.explainer.bodies import BodyMemory
 from holdfast.report.explainer.results import ExplainReport, HeadFinding
 from holdfast.report.logs.records import LoggedRequest
-from tests.engine.driving import HOST, talk
+from tests.engine.driver import HOST, talk
 from tests.report.explainer.logs import DAY, Said, explained, sent
 
 SONNET = "claude-sonnet-5-5"

@@ -12,7 +12,7 @@ from holdfast.simulator import HttpRequest, Script, Simulator, VirtualClock
 from holdfast.simulator import HttpResponse as Response
 from holdfast.simulator.messages import Part, Reply, Stop, Thought, ToolCall, Words
 from holdfast.wire.answers import Answer, AnswerReader, Piece
-from tests.wire.marking import encoded
+from tests.wire.marked_bodies import encoded
 
 MODELS = {
     "anthropic": "claude-opus-5-5",

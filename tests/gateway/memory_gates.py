@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator.server import running as simulating
-from tests.simulator.served import ANTHROPIC, LONG, Client, Response
+from tests.simulator.http_client import ANTHROPIC, LONG, Client, Response
 
 from .gate import Gated, RecordingSimulator, gated
 

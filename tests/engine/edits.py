@@ -15,8 +15,10 @@ from holdfast.engine.fallible_store import FallibleStore
 from holdfast.store import SqliteStore
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
-from tests.core.warm import body_of, raw_of
+from tests.core.warm_pool import body_of, raw_of
 from tests.properties.sessions import Talk
+
+from .driver import Driver
 
 MODELS = {
     "anthropic": "anthropic:claude-opus-5-5",
@@ -81,3 +83,10 @@ def through(store: SqliteStore, body: Body, lane: str = "l") -> tuple[Body, Repl
 
 def none(name: bytes) -> bytes | None:
     return None
+
+
+def edit_of(driver: Driver, said: Talk, place: int = 0) -> tuple[bytes, bytes]:
+    """An edit that shortens a result: the block it is of, and what stands there instead."""
+    body = driver.body(said)
+    index = result_blocks(body)[place]
+    return digest_at(body, index), shortened(body, index)

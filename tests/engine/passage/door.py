@@ -25,24 +25,19 @@ from holdfast.simulator.provider import Exchange
 from holdfast.store import Call as Row
 from holdfast.store import Session, SqliteStore, open_store
 from holdfast.wire import DIALECTS
-from tests.engine.driving import HEADERS, HOST, MODELS, raw_of, talk
+from tests.engine.driver import HEADERS, MODELS
 from tests.properties.sessions import PATHS
 
 START = 1_800_000_000.0
 KEY = b"a key that is for tests only, ok"
-ON = Cache(repair="on")
 ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     "gzip": partial(gzip.compress, mtime=0),
     "br": brotli.compress,
     "zstd": zstandard.compress,
 }
+SSE = [(b"Content-Type", b"text/event-stream")]
 EVENTS = (("content-type", "text/event-stream; charset=utf-8"),)
-
-
-def clocked(turns: int, minute: int) -> bytes:
-    """A conversation whose system text begins with a clock, which is repaired."""
-    return raw_of(talk(turns, system=(f"Current time: 2026-11-02T09:{minute:02d}:00Z\n\n{HOST}",)))
 
 
 STAGES_S = 60
@@ -145,3 +140,17 @@ class Door:
 
 def whole_of(answer: HttpResponse) -> bytes:
     return answer.body if answer.chunks is None else b"".join(answer.chunks)
+
+
+def same(row: Row, exchange: Exchange) -> None:
+    """What is stored is what was billed."""
+    billed = exchange.record.usage
+    assert row.usage is not None
+    assert billed is not None
+    assert (row.usage.input, row.usage.read, row.usage.output) == (billed.input, billed.read, billed.output)
+    assert row.usage.written == billed.written
+
+
+def believed(door: Door, passage: Passage) -> int:
+    """How many blocks of the lane's last request are believed to be in the cache."""
+    return door.engine.fence(passage.lane, now=door.clock.now())

@@ -26,7 +26,7 @@ from holdfast.records import Request, Text, ToolResult, Usage
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
-from tests.wire.marking import marked as both_marked
+from tests.wire.marked_bodies import marked as both_marked
 
 DIALECT = DIALECTS["anthropic"]
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}

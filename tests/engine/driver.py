@@ -32,6 +32,7 @@ MODELS = {
     "gemini": "gemini-2.5-pro",
 }
 HEADERS = {"x-api-key": "k", "authorization": "Bearer k", "x-goog-api-key": "k", "anthropic-version": "2023-06-01"}
+ON = Cache(repair="on")
 HOST = "You are an engineer who finds faults. " * 400
 QUESTION = "Where does the pointer come from? " * 60
 
@@ -95,12 +96,13 @@ class Driver:
     def wait(self, seconds: float) -> None:
         self.clock.set(self.now + seconds)
 
-    def body(self, raw: bytes, dialect: str = "anthropic", model: str = "") -> Body:
-        found = self.engine.parse(
+    def body(self, raw: bytes | Talk, dialect: str = "anthropic", model: str = "") -> Body:
+        raw = raw_of(raw, dialect, model) if isinstance(raw, Talk) else raw
+        body = self.engine.parse(
             DIALECTS[dialect], raw, model=model or (MODELS[dialect] if dialect == "gemini" else "")
         )
-        assert isinstance(found, Body), found
-        return found
+        assert isinstance(body, Body), body
+        return body
 
     def prepare(
         self,
@@ -112,7 +114,6 @@ class Driver:
         timeout: float | None = None,
         **options: Any,
     ) -> PreparedCall:
-        raw = raw_of(raw, dialect, model) if isinstance(raw, Talk) else raw
         body = self.body(raw, dialect, model)
         asked = PrepareOptions(**options)
         return self.engine.prepare(body, lane=lane or self.lane, now=self.now, options=asked, timeout=timeout)
@@ -156,6 +157,11 @@ class Driver:
         return prepared, verdict.usage, verdict
 
 
+def clocked(turns: int, minute: int) -> bytes:
+    """A conversation whose system text begins with a clock, which is repaired."""
+    return raw_of(talk(turns, system=(f"Current time: 2026-11-02T09:{minute:02d}:00Z\n\n{HOST}",)))
+
+
 def instead_of(
     patch: pytest.MonkeyPatch, store: Store | None, kind: type[Operation[Any]], act: Callable[[Any], Future[Any]]
 ) -> None:
@@ -163,3 +169,17 @@ def instead_of(
     assert store is not None
     write = store.write
     patch.setattr(store, "write", lambda each: act(each) if isinstance(each, kind) else write(each))
+
+
+def worked(rounds: int = 3, **more: Any) -> Talk:
+    """A question and rounds of tool calls."""
+    said: list[tuple[str, int, list[str]]] = [("user", 0, ["find it " * 300])]
+    for number in range(1, rounds + 1):
+        said += [("calls", number, [f"call {number}"]), ("results", number, [f"result {number} " * 800])]
+    return Talk([HOST], ["bash", "read"], said, **more)
+
+
+def told_behind(prepared: PreparedCall) -> list[int]:
+    """The messages that something was told behind."""
+    messages = json.loads(prepared.raw)["messages"]
+    return [n for n, each in enumerate(messages) if "Current values" in json.dumps(each["content"])]
