@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from holdfast.agent.contract import OutgoingRequest, Provider, Unreachable
+from holdfast.agent.contract import OutgoingRequest, Unreachable
 from holdfast.agent.providers import KEYS, HttpProvider, not_served
 from holdfast.config.sections.server import Limits, Upstream
 from holdfast.errors import HoldfastError
@@ -21,19 +21,9 @@ from holdfast.simulator.journal import Record
 from holdfast.simulator.messages import Words
 from holdfast.simulator.server import running, server
 from holdfast.wire import DIALECTS
-from holdfast.wire.answers import Answer, AnswerReader
-from tests.wire.simulator_client import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, words
+from tests.wire.simulator_client import FULL, MODELS, NAMES, TEXT, asking, going_on, read_answer, replying, words
 
 SECRET = "sk-very-secret"
-
-
-async def read_answer(provider: Provider, asked: OutgoingRequest) -> Answer:
-    reader = AnswerReader(asked.dialect)
-    async with provider.open(asked) as answering:
-        assert answering.status == 200
-        async for chunk in answering:
-            reader.feed(chunk)
-    return reader.close()
 
 
 def everywhere(address: str) -> Upstream:

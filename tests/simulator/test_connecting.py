@@ -17,9 +17,8 @@ from holdfast.simulator.script.rules import ScriptStep
 from holdfast.wire import DIALECTS
 from holdfast.wire.answers import Unreachable
 
-from ..agent.asking import read
 from ..wire.marked_bodies import encoded
-from ..wire.simulator_client import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, simulator, words
+from ..wire.simulator_client import FULL, MODELS, NAMES, TEXT, asking, going_on, read_answer, replying, simulator, words
 
 T = TypeVar("T")
 
@@ -45,11 +44,11 @@ def spoilt(kind: str, at: Place = "mid") -> Simulator:
 @pytest.mark.parametrize("dialect", NAMES)
 def test_a_conversation(dialect: str) -> None:
     here = simulator(FULL, (Words("Done."),))
-    first = run(read(Simulated(here), outgoing(dialect)))
+    first = run(read_answer(Simulated(here), outgoing(dialect)))
     assert first.whole
     assert words(first.message) == [TEXT]
     again = encoded(going_on(asking(dialect), first), dialect)
-    second = run(read(Simulated(here), outgoing(dialect, again)))
+    second = run(read_answer(Simulated(here), outgoing(dialect, again)))
     assert words(second.message) == ["Done."]
     records = here.journal.records(session="s1")
     assert [record.state for record in records] == ["complete", "complete"]
@@ -58,7 +57,7 @@ def test_a_conversation(dialect: str) -> None:
 
 def test_the_second_request_reads_what_the_first_one_wrote() -> None:
     here = simulator(FULL)
-    first, second = (run(read(Simulated(here), outgoing("anthropic"))) for _ in range(2))
+    first, second = (run(read_answer(Simulated(here), outgoing("anthropic"))) for _ in range(2))
     assert first.usage is not None
     assert second.usage is not None
     assert (first.usage.read, second.usage.read) == (0, first.usage.written)
@@ -68,7 +67,7 @@ def test_a_virtual_clock_moves_by_what_the_reply_takes() -> None:
     clock = VirtualClock(1000.0)
     script = Script(name="slow", turns=(ScriptStep(say="Hello there.", first_token=2.0, per_token=0.5),))
     here = Simulator(script=script, clock=clock)
-    assert run(read(Simulated(here), outgoing("anthropic"))).whole
+    assert run(read_answer(Simulated(here), outgoing("anthropic"))).whole
     record = here.journal.records()[0]
     assert record.first_token_at == 1002.0
     assert record.usage is not None
@@ -100,7 +99,7 @@ def test_what_was_written_before_the_first_token_is_lost_to_whoever_leaves_early
             pass
 
     asyncio.run(leave())
-    answer = run(read(Simulated(here), outgoing("anthropic")))
+    answer = run(read_answer(Simulated(here), outgoing("anthropic")))
     assert answer.usage is not None
     assert answer.usage.read == 0
 
@@ -124,15 +123,15 @@ def test_a_refusal_is_an_answer(dialect: str) -> None:
 def test_a_connection_that_is_cut(dialect: str, at: Place) -> None:
     here = spoilt("cut", at)
     with pytest.raises(Unreachable, match="broke off"):
-        run(read(Simulated(here), outgoing(dialect)))
+        run(read_answer(Simulated(here), outgoing(dialect)))
     assert here.journal.records()[0].state == "abandoned"
-    assert run(read(Simulated(here), outgoing(dialect))).whole
+    assert run(read_answer(Simulated(here), outgoing(dialect))).whole
 
 
 @pytest.mark.parametrize(("kind", "why"), [("close", "broke off"), ("sse_error", "Too busy."), ("malformed", "")])
 @pytest.mark.parametrize("dialect", NAMES)
 def test_a_spoilt_answer_is_not_whole(dialect: str, kind: str, why: str) -> None:
-    answer = run(read(Simulated(spoilt(kind)), outgoing(dialect)))
+    answer = run(read_answer(Simulated(spoilt(kind)), outgoing(dialect)))
     assert not answer.whole
     assert why in (answer.error or "")
 
@@ -141,7 +140,7 @@ def test_a_spoilt_answer_is_not_whole(dialect: str, kind: str, why: str) -> None
 def test_slow_answers_take_no_real_time_on_a_virtual_clock(kind: str) -> None:
     here = spoilt(kind)
     before = here.clock.now()
-    assert run(read(Simulated(here), outgoing("openai_chat"))).whole
+    assert run(read_answer(Simulated(here), outgoing("openai_chat"))).whole
     assert (here.clock.now() - before == 30.0) == (kind == "stall")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.agent.contract import OutgoingRequest, Provider
 from holdfast.records import Extra, Message, Request, Text, ToolDefinition, ToolResult, ToolUse
 from holdfast.simulator import HttpRequest, Script, Simulator, VirtualClock
 from holdfast.simulator import HttpResponse as Response
@@ -116,3 +117,13 @@ def going_on(request: Request, answer: Answer, text: str = "Go on.") -> Request:
     )
     news = Message("user", (*results, Text(text)))
     return replace(request, messages=(*request.messages, answer.message, news))
+
+
+async def read_answer(provider: Provider, request: OutgoingRequest) -> Answer:
+    """The answer of a provider of the agent's, to its end."""
+    reader = AnswerReader(request.dialect)
+    async with provider.open(request) as response:
+        assert response.status == 200
+        async for chunk in response:
+            reader.feed(chunk)
+    return reader.close()
