@@ -7,11 +7,10 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from holdfast.cli import run as main
+from tests.cli.commands import Done, run
 
 SCRIPT = """
 delay: {first_token: 0, per_token: 0}
@@ -61,23 +60,21 @@ rules:
 RESUMED = re.compile(r"holdfast chat (?:.* )?--resume (\w+)")
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
+class Answer(Done):
+    """What a chat wrote, and the session it is of."""
 
     @property
     def session(self) -> str:
-        found = RESUMED.search(self.err)
-        assert found is not None, self.err
-        return found[1]
+        resumed = RESUMED.search(self.err)
+        assert resumed is not None, self.err
+        return resumed[1]
 
 
 class Chatting:
     """`holdfast chat`, in this process and without a terminal."""
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.root, self._monkeypatch, self._capsys = root, monkeypatch, capsys
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self._monkeypatch = root, monkeypatch
         self.script = root / "script.yaml"
         self.script.write_text(SCRIPT, "utf-8")
         self.workspace = root / "work"
@@ -85,12 +82,10 @@ class Chatting:
         self.home = root / "home" / ".holdfast"
         monkeypatch.chdir(self.workspace)
 
-    def __call__(self, *arguments: str, input: str = "", simulate: bool = True) -> Done:
-        self._monkeypatch.setattr(sys, "stdin", io.StringIO(input))
+    def __call__(self, *arguments: str, input: str | io.StringIO = "", simulate: bool = True) -> Answer:
+        self._monkeypatch.setattr(sys, "stdin", io.StringIO(input) if isinstance(input, str) else input)
         simulated = ("--simulate", "--script", str(self.script)) if simulate else ()
-        code = main(["chat", *simulated, *arguments])
-        said = self._capsys.readouterr()
-        return Done(code, said.out, said.err)
+        return Answer(*run("chat", *simulated, *arguments))
 
     @property
     def environ(self) -> dict[str, str]:

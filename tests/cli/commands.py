@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import pytest
 from click.testing import CliRunner, Result
+
+from holdfast import cli
 
 
 def use(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,19 +33,42 @@ def piped(command: click.Command, *arguments: str) -> str:
     return done.stdout
 
 
-def shown(
-    command: click.Command,
-    *arguments: str,
-    columns: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> list[str]:
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(command: click.Command, *arguments: str, columns: int) -> list[str]:
     """The lines that a terminal of so many columns gets."""
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    capsys.readouterr()
-    command.main(list(arguments), standalone_mode=False)
-    return capsys.readouterr().out.splitlines()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(Terminal()) as terminal:
+        patch.setenv("COLUMNS", str(columns))
+        command.main(list(arguments), standalone_mode=False)
+    return terminal.getvalue().splitlines()
+
+
+class Done(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(*arguments: str) -> Done:
+    """The whole program in this process."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = cli.run(list(arguments))
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def refused(*arguments: str) -> str:
+    """What the whole program says, in one sentence, while it changes nothing."""
+    code, out, err = run(*arguments)
+    assert (code, out) == (1, ""), (code, out, err)
+    assert err.startswith("holdfast: ")
+    assert "Traceback" not in err
+    assert all(character.isprintable() or character == "\n" for character in err)
+    return err
 
 
 def clean(home: Path) -> dict[str, str]:

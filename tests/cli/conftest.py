@@ -30,7 +30,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Chatting:
+def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chatting:
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    return Chatting(tmp_path, monkeypatch, capsys)
+    return Chatting(tmp_path, monkeypatch)

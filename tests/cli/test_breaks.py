@@ -85,10 +85,8 @@ def test_the_limit_keeps_the_newest() -> None:
 
 
 @pytest.mark.parametrize("columns", [30, 80, 140, 300])
-def test_it_fits_the_terminal(
-    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = shown(command, "--resets", columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+def test_it_fits_the_terminal(columns: int) -> None:
+    lines = shown(command, "--resets", columns=columns)
     assert max(map(len, lines)) <= columns
     if columns == 80:
         assert {"WHEN", "CAUSE", "WHERE", "TOKENS", "COST", "CALL"} <= set(lines[0].split())

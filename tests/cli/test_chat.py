@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from holdfast.cli.chat.screen import PlainScreen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running
 from tests.cli.chats import Chatting
+from tests.cli.commands import Terminal
 
 COST = re.compile(
     r"^anthropic:claude-haiku-5-5 · (\d) calls? · in [\d,]+ · read [\d,]+ \(\d+%\) · written [\d,]+ · ", re.M
@@ -344,28 +344,24 @@ class TestBookkeeping:
 
 
 class TestScreens:
-    def test_a_pipe_gets_plain_lines(self, capsys: pytest.CaptureFixture[str]) -> None:
+    @pytest.mark.usefixtures("capsys")
+    def test_a_pipe_gets_plain_lines(self) -> None:
         assert isinstance(chat_module.screen_here(), PlainScreen)
 
     @pytest.mark.parametrize(("term", "plain"), [("xterm", False), ("dumb", True), ("", True)])
     def test_a_terminal_gets_what_it_understands(self, monkeypatch: pytest.MonkeyPatch, term: str, plain: bool) -> None:
-        monkeypatch.setattr(sys, "stdout", _Tty())
+        monkeypatch.setattr(sys, "stdout", Terminal())
         monkeypatch.setenv("TERM", term)
         assert isinstance(chat_module.screen_here(), PlainScreen) is plain
 
     def test_without_the_library_it_is_plain_and_says_so(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr(sys, "stdout", _Tty())
+        monkeypatch.setattr(sys, "stdout", Terminal())
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setitem(sys.modules, "holdfast.cli.chat.terminal", None)
         assert isinstance(chat_module.screen_here(), PlainScreen)
         assert "pip install 'holdfast[agent]'" in capsys.readouterr().err
-
-
-class _Tty(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
@@ -14,12 +13,6 @@ from holdfast.cli.chat import views
 from holdfast.cli.chat.commands import COMMANDS, is_command, is_known, meant, run
 from holdfast.errors import HoldfastError
 from tests.cli.chats import Chatting
-
-
-@pytest.fixture
-def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Chatting:
-    return Chatting(tmp_path, monkeypatch, capsys)
-
 
 LONG = "A rule of the project that every agent has to know. " * 400
 """Enough to be worth caching."""

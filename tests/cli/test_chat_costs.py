@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -45,16 +44,15 @@ class Figures(NamedTuple):
 
 
 @pytest.fixture
-def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Chatting]:
-    found = Chatting(tmp_path, monkeypatch, capsys)
-    found.script.write_text(SCRIPT)
+def chat(chat: Chatting, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chatting]:
+    chat.script.write_text(SCRIPT)
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.setenv("HOLDFAST_AGENT_MODEL", "anthropic:claude-haiku-4-5")
     monkeypatch.setenv("HOLDFAST_AGENT_COMPACTION_KEEP_RECENT_TOKENS", "1000")
     monkeypatch.setenv("HOLDFAST_AGENT_COMPACTION_ANCHOR_TURNS", "0")
-    with running(Simulator(script=load_script(found.script))) as address:
+    with running(Simulator(script=load_script(chat.script))) as address:
         monkeypatch.setenv("HOLDFAST_UPSTREAM_ANTHROPIC", address)
-        yield found
+        yield chat
 
 
 WORDS = "word " * 4_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,11 +46,9 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
 
 
 @pytest.fixture
-def chat(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], provider: Provider
-) -> Chatting:
+def chat(provider: Provider, chat: Chatting, monkeypatch: pytest.MonkeyPatch) -> Chatting:
     monkeypatch.setenv("COLUMNS", "400")
-    return Chatting(tmp_path, monkeypatch, capsys)
+    return chat
 
 
 @pytest.mark.parametrize("model", SAID)

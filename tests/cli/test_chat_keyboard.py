@@ -13,15 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import run as main
 from holdfast.cli.chat import commands
 from holdfast.cli.chat.keyboard import HISTORY, MOST_LINES, LineKeyboard, MessageHistory
-from tests.cli.chats import Chatting, Done
-
-
-class Tty(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from tests.cli.chats import Chatting
+from tests.cli.commands import Terminal
 
 
 class TestLines:
@@ -113,22 +108,8 @@ def test_a_line_is_completed_to_commands_and_what_they_take() -> None:
 class TestTalking:
     """The loop, with a keyboard that is a text."""
 
-    @pytest.fixture
-    def chat(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Chatting:
-        return Chatting(tmp_path, monkeypatch, capsys)
-
-    def talk(
-        self, chat: Chatting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str
-    ) -> Done:
-        monkeypatch.setattr(sys, "stdin", Tty(typed))
-        code = main(["chat", "--simulate", "--script", str(chat.script)])
-        said = capsys.readouterr()
-        return Done(code, said.out, said.err)
-
-    def test_one_line_after_the_other_until_there_is_no_more(
-        self, chat: Chatting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        done = self.talk(chat, monkeypatch, capsys, "Hello\n\n//slash\n/contxt\n/model nonsense\nWRITE-A-FILE\n")
+    def test_one_line_after_the_other_until_there_is_no_more(self, chat: Chatting) -> None:
+        done = chat(input=Terminal("Hello\n\n//slash\n/contxt\n/model nonsense\nWRITE-A-FILE\n"))
         assert done.code == 0
         assert done.out.startswith("Hello\n\n/slash\n\nThen The call was not run.")
         assert "did you mean /context?" in done.err
@@ -137,18 +118,14 @@ class TestTalking:
         assert done.err.count("> ") == 7
         assert done.session == chat.logs[0].stem
 
-    def test_exit_leaves(
-        self, chat: Chatting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        done = self.talk(chat, monkeypatch, capsys, "/exit\nHello\n")
+    def test_exit_leaves(self, chat: Chatting) -> None:
+        done = chat(input=Terminal("/exit\nHello\n"))
         assert (done.code, done.out) == (0, "")
         assert chat.logs == []
 
-    def test_what_is_no_command_is_answered_with_what_to_do(
-        self, chat: Chatting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_what_is_no_command_is_answered_with_what_to_do(self, chat: Chatting) -> None:
         lines = "/modle x\n/usage\n/zzz\n/\n/cost please\n/model sonet\n/resume nosuch\n//zzz\n"
-        done = self.talk(chat, monkeypatch, capsys, lines)
+        done = chat(input=Terminal(lines))
         said = " ".join(done.err.split())
         assert "no command /modle; did you mean /model? /help lists all, and //modle is sent as a message" in said
         assert "no command /usage; did you mean /cost? /help" in said

@@ -8,7 +8,6 @@ import signal
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +18,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("interruptible")]
 
 Start = Callable[..., Program]
 COST = "(without cache"
-
-
-@pytest.fixture
-def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Chatting:
-    return Chatting(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -62,12 +62,10 @@ def test_a_pipe_gets_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
-def test_a_terminal_is_never_too_narrow(
-    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_terminal_is_never_too_narrow(columns: int, tmp_path: Path) -> None:
     log(tmp_path / "a.jsonl", session="a-session-with-a-rather-long-name")
     shutil.copy(SHAPES, tmp_path / "b.jsonl")
-    lines = shown(command, str(tmp_path), columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, str(tmp_path), columns=columns)
     assert [line for line in lines if len(line) > columns] == []
 
 
@@ -88,12 +86,10 @@ def test_markdown_has_no_markup_of_the_log(tmp_path: Path) -> None:
     assert "`holdfast run -- CLIENT`" in text
 
 
-def test_html_is_a_page_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_html_is_a_page_of_its_own(tmp_path: Path) -> None:
     log(tmp_path / "a.jsonl")
     assert piped(command, "a.jsonl", "--format", "html").lower().startswith("<!doctype html>")
-    lines = shown(command, "a.jsonl", "--format", "html", columns=80, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, "a.jsonl", "--format", "html", columns=80)
     assert lines == []
     assert Path(PAGE).read_text(encoding="utf-8").lower().startswith("<!doctype html>")
 

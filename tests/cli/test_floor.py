@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -32,10 +31,7 @@ def systems() -> list[str]:
 
 
 @pytest.fixture
-def chat(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], systems: list[str]
-) -> Iterator[Chatting]:
-    found = Chatting(tmp_path, monkeypatch, capsys)
+def chat(chat: Chatting, monkeypatch: pytest.MonkeyPatch, systems: list[str]) -> Iterator[Chatting]:
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.setenv("HOLDFAST_AGENT_MODEL", HAIKU)
     monkeypatch.setenv("HOLDFAST_GATEWAY_PORT", "0")
@@ -47,7 +43,7 @@ def chat(
 
     with running(Simulator(script=Script(name="well", function=answer))) as address:
         monkeypatch.setenv("HOLDFAST_UPSTREAM_ANTHROPIC", address)
-        yield found
+        yield chat
 
 
 def test_without_padding_the_chat_says_that_nothing_was_cached(chat: Chatting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_serve(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("HOLDFAST_GATEWAY_PORT", "0")
     from holdfast.cli import run as main
 
@@ -63,8 +63,8 @@ def test_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capt
     assert capfd.readouterr().err.count(AUTO.format(door="the gateway").rstrip(".")) == 1
 
 
-def test_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    done = Chatting(tmp_path, monkeypatch, capsys)(input="Hello\n/cost\nAnd again")
+def test_chat(chat: Chatting) -> None:
+    done = chat(input="Hello\n/cost\nAnd again")
     assert done.code == 0
     assert " ".join(done.err.split()).count(AUTO.format(door="the agent")) == 1
 
@@ -78,14 +78,9 @@ def test_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     ],
 )
 def test_chat_says_it_of_its_own_agent_and_model(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: tuple[str, ...],
-    said: bool,
+    chat: Chatting, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], said: bool
 ) -> None:
     monkeypatch.delenv("HOLDFAST_CACHE_PLACEMENT")
-    chat = Chatting(tmp_path, monkeypatch, capsys)
     model = 'model = "anthropic:claude-haiku-4-5"\n'
     text = f"[agent]\n{model}[agents.scout.cache.gemini]\nenabled = true\n"
     (chat.workspace / "holdfast.toml").write_text(text, "utf-8")
@@ -149,14 +144,11 @@ def test_what_is_for_clients_is_said_to_a_program_that_gives_it_to_its_agent(
 
 
 def test_nothing_is_said_where_nothing_is_set(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    chat: Chatting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("STRATEGY", "PLACEMENT"):
         monkeypatch.delenv(f"HOLDFAST_CACHE_{name}")
-    done = Chatting(tmp_path, monkeypatch, capsys)("Hello")
+    done = chat("Hello")
     assert "no effect" not in done.err
     with caplog.at_level(logging.WARNING):
         Engine(Settings()).http_client()

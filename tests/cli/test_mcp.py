@@ -175,7 +175,7 @@ def test_reading_ends_in_time_with_what_was_found(workspace: Path, monkeypatch: 
     assert "of 0.0 MB were read, for want of time" in answer.data["notes"][0]
 
 
-def test_looking_for_logs_is_given_up_too(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_for_logs_is_given_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
     going_on = threading.Event()
     monkeypatch.setattr(mcp_explain, "list_logs", lambda paths: going_on.wait(30) and [])
     monkeypatch.setattr(mcp_explain, "_GRACE_S", 0.0)
@@ -237,7 +237,7 @@ def test_lines_that_are_no_messages_do_not_end_it() -> None:
 
 
 @pytest.mark.slow
-def test_what_prints_does_not_reach_the_protocol(workspace: Path) -> None:
+def test_what_prints_does_not_reach_the_protocol() -> None:
     """A print on standard output, from Python and from below it, goes to standard error."""
     script = """
         import os
@@ -270,7 +270,7 @@ def test_what_prints_does_not_reach_the_protocol(workspace: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_the_extra_it_says_what_to_install(workspace: Path) -> None:
+def test_without_the_extra_it_says_what_to_install() -> None:
     script = "import sys; sys.modules['mcp'] = None; from holdfast.cli import main; main(['mcp'])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, input="", check=False)
     assert (done.returncode, done.stdout) == (1, "")

@@ -77,14 +77,14 @@ def _line(path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_message_with_half_a_character_is_answered(workspace: Path) -> None:
+def test_a_message_with_half_a_character_is_answered() -> None:
     asked = {"id": 2, "method": "tools/call", "params": {"name": "\ud83d", "arguments": {}}}
     with process() as started:
         answers = said(started, in_order(INITIALIZE, INITIALIZED, asked), 2)
     assert any(answer.get("id") == 2 and "There is no tool" in json.dumps(answer) for answer in answers)
 
 
-def test_an_error_that_quotes_the_client_stays_short(workspace: Path) -> None:
+def test_an_error_that_quotes_the_client_stays_short() -> None:
     async def ask(client: Client) -> list[str]:
         named = await client.call_tool("explain", {"paths": ["x" * 100_000]})
         return [text(named, wrong=True), text(await client.call_tool("y" * 100_000, {}), wrong=True)]

@@ -67,11 +67,9 @@ def test_every_server_is_connected_to_and_shown(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [40, 80])
-def test_a_terminal_is_never_too_narrow(
-    workspace: Path, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_terminal_is_never_too_narrow(workspace: Path, columns: int) -> None:
     named(workspace, **{"a-server-with-a-rather-long-name": {"command": "sh"}})
-    lines = shown(command, "--list", columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, "--list", columns=columns)
     assert [line for line in lines if len(line) > columns] == []
 
 

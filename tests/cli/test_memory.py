@@ -18,8 +18,8 @@ from holdfast import cli
 from holdfast.cli.memory import JOBS, command
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
-from tests.cli.commands import clean, holdfast, invoke, piped, shown
-from tests.cli.knowledge import database, remember, run
+from tests.cli.commands import clean, holdfast, invoke, piped, run, shown
+from tests.cli.knowledge import database, remember
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -60,10 +60,8 @@ def test_wrong_usage_exits_with_2() -> None:
         assert invoke(command, *arguments).exit_code == 2, arguments
 
 
-def test_where_nothing_is_remembered_it_says_what_to_do_and_makes_nothing(
-    workspace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = run("list", capsys=capsys)
+def test_where_nothing_is_remembered_it_says_what_to_do_and_makes_nothing(workspace: Path) -> None:
+    code, out, err = run("memory", "list")
     assert (code, err) == (0, "")
     assert "Nothing is remembered" in out
     assert "holdfast memory add" in out
@@ -71,7 +69,7 @@ def test_where_nothing_is_remembered_it_says_what_to_do_and_makes_nothing(
     assert json.loads(piped(command, "search", "x", "--json"))["matches"] == []
     assert "\n## " not in piped(command, "export")
     for arguments in (["show", "k1"], ["history", "k1"], ["why", "k1"], ["forget", "k1", "--yes"], ["restore", "k1"]):
-        code, out, err = run(*arguments, capsys=capsys)
+        code, out, err = run("memory", *arguments)
         assert (code, out) == (1, "")
         assert "nothing is stored yet" in err
     assert list(workspace.iterdir()) == []
@@ -124,8 +122,8 @@ def test_an_entry_of_a_clock_that_was_wrong_can_be_seen_and_mended(
         time.tzset()
 
 
-def test_the_example_it_shows_works(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run("list", capsys=capsys)
+def test_the_example_it_shows_works() -> None:
+    _, out, _ = run("memory", "list")
     line = out.splitlines()[-1]
     assert cli.run(split(line)[1:]) == 0
     assert "Tests run with make test" in piped(command)
@@ -193,19 +191,15 @@ def test_forgotten_ones_are_listed_on_request(workspace: Path) -> None:
     assert "Gone" in out
 
 
-def test_narrow_terminals_keep_id_and_title(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_narrow_terminals_keep_id_and_title(workspace: Path) -> None:
     id_ = remember(workspace, "A title that is longer than such a terminal can show in one line")
-    lines = shown(command, "list", columns=40, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, "list", columns=40)
     assert lines[1].startswith(id_)
     assert "A title that" in lines[1]
     assert all(len(line) <= 40 for line in lines)
 
 
-def test_another_tenant_is_named_by_a_beginning_and_sees_its_own_alone(
-    workspace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_tenant_is_named_by_a_beginning_and_sees_its_own_alone(workspace: Path) -> None:
     mine = remember(workspace, "Mine")
     theirs = remember(workspace, "Theirs", tenant="tenant-abc")
     remember(workspace, "Others'", tenant="tenant-xyz")
@@ -214,16 +208,16 @@ def test_another_tenant_is_named_by_a_beginning_and_sees_its_own_alone(
     assert "Theirs" in piped(command, "list", "--tenant", "tenant-a")
     assert "Mine" in piped(command, "list", "--tenant", "local")
     for named, what in (("tenant-", "fits more than one tenant"), ("nobody", "is no tenant"), ("", "is no tenant")):
-        code, out, err = run("list", "--tenant", named, capsys=capsys)
+        code, out, err = run("memory", "list", "--tenant", named)
         assert (code, out) == (1, "")
         assert what in err
         assert "tenant-abc" in err
-    code, _, err = run("add", "x", "y", "--tenant", "nobody", capsys=capsys)
+    code, _, err = run("memory", "add", "x", "y", "--tenant", "nobody")
     assert (code, "is no tenant" in err) == (1, True)
-    unknown = run("show", "k0000000", capsys=capsys)
-    foreign = run("show", theirs, capsys=capsys)
+    unknown = run("memory", "show", "k0000000")
+    foreign = run("memory", "show", theirs)
     assert foreign == (1, "", unknown[2].replace("k0000000", theirs))
-    assert run("show", mine, "--tenant", "tenant-a", capsys=capsys)[0] == 1
+    assert run("memory", "show", mine, "--tenant", "tenant-a")[0] == 1
 
 
 def test_show_has_everything(workspace: Path) -> None:
@@ -293,22 +287,18 @@ def test_with_a_model_meanings_are_compared_too(workspace: Path, monkeypatch: py
 @pytest.mark.parametrize(
     "query", ['"', "a OR", "NEAR(", "*", "-", "title:x", "'; DROP TABLE knowledge; --", "\x00", "x" * 20_000]
 )
-def test_a_query_is_words_whatever_stands_in_it(
-    workspace: Path, query: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_query_is_words_whatever_stands_in_it(workspace: Path, query: str) -> None:
     remember(workspace, "Something")
-    assert run("search", "--", query, capsys=capsys)[0] == 0
+    assert run("memory", "search", "--", query)[0] == 0
 
 
-def test_nothing_that_is_stored_speaks_to_the_terminal(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_that_is_stored_speaks_to_the_terminal(workspace: Path) -> None:
     try:
         id_ = remember(workspace, HOSTILE, HOSTILE)
     except Exception:  # noqa: BLE001  such a text is refused: then none can be shown
         id_ = remember(workspace, "Fine")
     for arguments in (["list"], ["show", id_], ["search", "Fine"], ["history", id_], ["why", id_], ["export"]):
-        for line in shown(command, *arguments, columns=120, monkeypatch=monkeypatch, capsys=capsys):
+        for line in shown(command, *arguments, columns=120):
             assert line.isprintable(), arguments
 
 
@@ -362,13 +352,11 @@ def test_streams_that_are_closed_are_no_traceback(workspace: Path, closed: str) 
         assert "Traceback" not in done.stderr
 
 
-def test_a_store_that_cannot_be_used_is_one_sentence(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_that_cannot_be_used_is_one_sentence(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (workspace / "store").mkdir()
     monkeypatch.setenv("HOLDFAST_STORE_URL", f"sqlite:///{workspace / 'store'}")
     for arguments in (["list"], ["add", "x", "y"], ["forget", "k1", "--yes"]):
-        code, out, err = run(*arguments, capsys=capsys)
+        code, out, err = run("memory", *arguments)
         assert (code, out, err.count("\n")) == (1, "", 1), arguments
 
 

@@ -23,10 +23,9 @@ rules:
 
 
 @pytest.fixture
-def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Chatting:
-    made = Chatting(tmp_path, monkeypatch, capsys)
-    made.script.write_text(SCRIPT, "utf-8")
-    return made
+def chat(chat: Chatting) -> Chatting:
+    chat.script.write_text(SCRIPT, "utf-8")
+    return chat
 
 
 def notes(chat: Chatting) -> Path:

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from holdfast.cli.memory import command, texts
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
-from tests.cli.commands import holdfast, piped
-from tests.cli.knowledge import entries, entry, refused, remember
+from tests.cli.commands import holdfast, piped, refused
+from tests.cli.knowledge import entries, entry, remember
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -67,7 +67,7 @@ def test_a_dry_run_shows_what_would_change(workspace: Path) -> None:
     assert entry(workspace, id_).content == "New text."
 
 
-def test_what_was_changed_after_the_file_is_not_undone(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_changed_after_the_file_is_not_undone(workspace: Path) -> None:
     id_, other = remember(workspace, "Title", "Old text."), remember(workspace, "Other", "Old text.")
     piped(command, "export", "notes.md")
     piped(command, "edit", id_, "--content", "Newer text.")
@@ -77,7 +77,7 @@ def test_what_was_changed_after_the_file_is_not_undone(workspace: Path, capsys: 
     [late] = [line for line in out.splitlines() if "after the file" in line and id_ in line]
     assert late.startswith(f"change {id_}: Title (changed here ")
     assert "1 entry changed after the file was written: that needs --force." in " ".join(out.split())
-    said = refused("import", "notes.md", capsys=capsys)
+    said = refused("memory", "import", "notes.md")
     assert id_ in said
     assert other not in said
     assert "--force" in said
@@ -96,56 +96,54 @@ def test_a_file_may_be_edited_and_imported_again_and_again(workspace: Path) -> N
         assert entry(workspace, id_).content == after
 
 
-def test_all_that_is_wrong_with_a_file_is_said_at_once(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_that_is_wrong_with_a_file_is_said_at_once(workspace: Path) -> None:
     (workspace / "notes.md").write_text(
         "# Holdfast memory\n\n## One\n\n- confidence: many\n- colour: red\n\nText.\n\n"
         "## Two\n\n## Three\n\n- id: x\n\nText.\n"
     )
-    said = refused("import", "notes.md", capsys=capsys)
+    said = refused("memory", "import", "notes.md")
     assert re.findall(r"line \d+", said) == ["line 5", "line 6", "line 10", "line 14"]
     (workspace / "notes.md").write_text("# Holdfast memory\n" + "\n## No text\n" * 30)
-    said = refused("import", "notes.md", capsys=capsys)
+    said = refused("memory", "import", "notes.md")
     assert len(re.findall(r"line \d+", said)) == 20
     assert "and 10 more" in said
 
 
-def test_one_wrong_entry_and_nothing_is_imported(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_wrong_entry_and_nothing_is_imported(workspace: Path) -> None:
     id_ = remember(workspace, "Title", "Old text.")
     piped(command, "export", "notes.md")
     text = (workspace / "notes.md").read_text().replace("Old text.", "New text.")
     (workspace / "notes.md").write_text(text + "\n## Another\n\n- confidence: 7\n\nText.\n")
-    assert "line" in refused("import", "notes.md", capsys=capsys)
+    assert "line" in refused("memory", "import", "notes.md")
     assert entry(workspace, id_).content == "Old text."
 
 
-def test_files_that_are_none(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_are_none(workspace: Path) -> None:
     (workspace / "folder").mkdir()
     (workspace / "latin").write_bytes("# Holdfast memory\n\n## é".encode("latin-1"))
     (workspace / "other.md").write_text("# Something else\n")
-    assert "folder cannot be read" in refused("import", "folder", capsys=capsys)
-    assert "folder cannot be written" in refused("export", "folder", capsys=capsys)
-    assert "nowhere/notes.md cannot be written" in refused("export", "nowhere/notes.md", capsys=capsys)
-    assert "missing.md cannot be read" in refused("import", "missing.md", capsys=capsys)
-    assert "latin is not UTF-8" in refused("import", "latin", capsys=capsys)
-    assert "no export of memory" in refused("import", "other.md", capsys=capsys)
-    assert "cannot be read" in refused("import", "a\x1b\x00b", capsys=capsys)
+    assert "folder cannot be read" in refused("memory", "import", "folder")
+    assert "folder cannot be written" in refused("memory", "export", "folder")
+    assert "nowhere/notes.md cannot be written" in refused("memory", "export", "nowhere/notes.md")
+    assert "missing.md cannot be read" in refused("memory", "import", "missing.md")
+    assert "latin is not UTF-8" in refused("memory", "import", "latin")
+    assert "no export of memory" in refused("memory", "import", "other.md")
+    assert "cannot be read" in refused("memory", "import", "a\x1b\x00b")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
-def test_files_without_permission(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_without_permission(workspace: Path) -> None:
     (workspace / "closed").mkdir(mode=0o500)
     (workspace / "secret.md").write_text("# Holdfast memory\n")
     (workspace / "secret.md").chmod(0)
-    assert "Permission denied" in refused("import", "secret.md", capsys=capsys)
-    assert "Permission denied" in refused("export", "closed/notes.md", capsys=capsys)
+    assert "Permission denied" in refused("memory", "import", "secret.md")
+    assert "Permission denied" in refused("memory", "export", "closed/notes.md")
 
 
-def test_a_file_that_is_too_large_is_refused(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_too_large_is_refused(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "MOST_BYTES", 1_000_000)
     (workspace / "large.md").write_text("# Holdfast memory\n" + "x" * 1_000_001)
-    assert "more than 1 MB" in refused("import", "large.md", capsys=capsys)
+    assert "more than 1 MB" in refused("memory", "import", "large.md")
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator import Simulator
 from holdfast.simulator.in_process import Simulated
 from holdfast.store import open_store
-from tests.cli.commands import piped
-from tests.cli.knowledge import database, remember, run
+from tests.cli.commands import piped, run
+from tests.cli.knowledge import database, remember
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -264,7 +264,7 @@ def test_what_is_found_and_has_no_room(workspace: Path, monkeypatch: pytest.Monk
 
 
 def test_clients_of_the_gateway_are_given_what_the_settings_say(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id_ = remember(workspace, "Theirs", tenant="tenant-a", everywhere=True)
     whose = ("--tenant", "tenant-a")
@@ -275,4 +275,4 @@ def test_clients_of_the_gateway_are_given_what_the_settings_say(
     assert "inject_tenants" in now(id_, *whose)["text"]
     monkeypatch.setenv("HOLDFAST_MEMORY_INJECT_AS", "local")
     assert "inject_as" in now(id_, *whose)["text"]
-    assert run("why", id_, capsys=capsys)[0] == 1
+    assert run("memory", "why", id_)[0] == 1

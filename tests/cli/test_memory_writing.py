@@ -18,8 +18,8 @@ from click.testing import CliRunner
 from holdfast.cli.memory import command, edit, texts
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
-from tests.cli.commands import clean, holdfast, invoke, piped, shown
-from tests.cli.knowledge import database, entries, entry, refused, remember, run
+from tests.cli.commands import clean, holdfast, invoke, piped, refused, run, shown
+from tests.cli.knowledge import database, entries, entry, remember
 from tests.cli.terminals import Program
 
 pytestmark = pytest.mark.usefixtures("utc")
@@ -38,7 +38,7 @@ class TestAdd:
 
     @pytest.mark.parametrize(("placement", "when"), [("deltas", "from now on"), ("blocks", "within the hour")])
     def test_it_says_when_new_sessions_have_a_preference(
-        self, workspace: Path, placement: str, when: str, monkeypatch: pytest.MonkeyPatch
+        self, placement: str, when: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOLDFAST_MEMORY_PLACEMENT", placement)
         out = piped(command, "add", "Brief", "Yes.", "--category", "preference", "--everywhere")
@@ -51,22 +51,20 @@ class TestAdd:
         assert {each.content for each in entries(workspace)} == {"From a pipe.\nTwo lines."}
 
     def test_what_cannot_be_stored_is_refused_in_one_sentence(
-        self, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, workspace: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        assert "8000" in refused("add", "Long", "x" * 1_000_000, capsys=capsys).replace(",", "")
-        assert "title" in refused("add", "x" * 500, "y", capsys=capsys)
-        assert "title" in refused("add", "\x1b", "y", capsys=capsys)
-        assert "no text" in refused("add", "x", " \n", capsys=capsys)
-        assert "category" in refused("add", "x", "y", "--category", "a\x1b[31mb", capsys=capsys)
+        assert "8000" in refused("memory", "add", "Long", "x" * 1_000_000).replace(",", "")
+        assert "title" in refused("memory", "add", "x" * 500, "y")
+        assert "title" in refused("memory", "add", "\x1b", "y")
+        assert "no text" in refused("memory", "add", "x", " \n")
+        assert "category" in refused("memory", "add", "x", "y", "--category", "a\x1b[31mb")
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\xff")))
-        assert "standard input is not UTF-8 (byte 1)" in refused("add", "x", "-", capsys=capsys)
+        assert "standard input is not UTF-8 (byte 1)" in refused("memory", "add", "x", "-")
         assert not database(workspace).exists() or entries(workspace) == []
 
-    def test_what_is_known_already_is_not_added_again(
-        self, workspace: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_what_is_known_already_is_not_added_again(self, workspace: Path) -> None:
         id_ = remember(workspace, "Tests", "make test")
-        said = refused("add", "tests", "Make test.", "--category", "pattern", capsys=capsys)
+        said = refused("memory", "add", "tests", "Make test.", "--category", "pattern")
         assert f"{id_} says this already" in said
         assert f"holdfast memory edit {id_}" in said
         piped(command, "add", "Tests", "make test", "--project", "other")
@@ -93,14 +91,12 @@ class TestAdd:
         assert done.returncode in (0, 1)
         assert b"Traceback" not in done.stderr
 
-    def test_control_characters_never_reach_the_terminal(
-        self, workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_control_characters_never_reach_the_terminal(self) -> None:
         done = CliRunner().invoke(command, ["add", "Col\x1b[31mour", "Be\x07ll"])
         said = done.output + str(done.exception)
         assert "\x1b" not in said
         assert "\x07" not in said
-        for line in shown(command, "list", columns=80, monkeypatch=monkeypatch, capsys=capsys):
+        for line in shown(command, "list", columns=80):
             assert line.isprintable()
 
 
@@ -138,23 +134,19 @@ class TestEditor:
         assert [each.content for each in entries(workspace)] == ["Written in an editor."]
         assert kept(workspace) == []
 
-    def test_it_opens_with_a_comment_that_is_taken_out(
-        self, workspace: Path, editor: Callable[[str], None], capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_it_opens_with_a_comment_that_is_taken_out(self, workspace: Path, editor: Callable[[str], None]) -> None:
         editor("assert 'This comment is taken out' in text; text = '# Own heading' + text")
         piped(command, "add", "Title")
         assert [each.content for each in entries(workspace)] == ["# Own heading"]
         editor("text = 'x' * 9000 + text")
-        refused("add", "Long", capsys=capsys)
+        refused("memory", "add", "Long")
         [file] = kept(workspace)
         done = CliRunner().invoke(command, ["add", "Short", "-"], input=file.read_text().replace("x" * 8990, ""))
         assert (done.exit_code, entries(workspace)[0].content) == (0, "x" * 10)
 
-    def test_nothing_written_is_nothing_added(
-        self, workspace: Path, editor: Callable[[str], None], capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_nothing_written_is_nothing_added(self, workspace: Path, editor: Callable[[str], None]) -> None:
         editor("pass")
-        assert "no text" in refused("add", "Title", capsys=capsys)
+        assert "no text" in refused("memory", "add", "Title")
         assert kept(workspace) == []
 
     def test_an_entry_is_edited_as_markdown(self, workspace: Path, editor: Callable[[str], None]) -> None:
@@ -209,62 +201,54 @@ class TestEditor:
             "path.write_bytes(b'\\xff'); raise SystemExit(0)",
         ],
     )
-    def test_what_is_refused_is_not_lost(
-        self, workspace: Path, editor: Callable[[str], None], change: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_what_is_refused_is_not_lost(self, workspace: Path, editor: Callable[[str], None], change: str) -> None:
         id_ = remember(workspace, "Title")
         editor(change)
-        said = refused("edit", id_, capsys=capsys)
+        said = refused("memory", "edit", id_)
         [file] = kept(workspace)
         assert f"your text is kept in {file}" in said
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert entry(workspace, id_).revision == 1
 
-    def test_what_was_kept_can_be_mended_and_imported(
-        self, workspace: Path, editor: Callable[[str], None], capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_what_was_kept_can_be_mended_and_imported(self, workspace: Path, editor: Callable[[str], None]) -> None:
         id_ = remember(workspace, "Title")
         editor("text = text.replace('Some text.', 'Better.').replace('confidence: 1.0', 'confidence: many')")
-        refused("edit", id_, capsys=capsys)
+        refused("memory", "edit", id_)
         [file] = kept(workspace)
         file.write_text(file.read_text().replace("many", "0.25"))
         piped(command, "import", str(file))
         assert (entry(workspace, id_).content, entry(workspace, id_).confidence) == ("Better.", 0.25)
 
     def test_an_entry_that_was_changed_meanwhile_is_not_overwritten(
-        self, workspace: Path, editor: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+        self, workspace: Path, editor: Callable[[str], None]
     ) -> None:
         id_ = remember(workspace, "Title")
         other = f"'{sys.executable}', '-m', 'holdfast', 'memory', 'edit', '{id_}', '--content', 'Theirs.'"
         editor(f"import subprocess; subprocess.run([{other}], check=True); text = text.replace('Some', 'My')")
-        said = refused("edit", id_, capsys=capsys)
+        said = refused("memory", "edit", id_)
         assert "revision 2" in said
         assert "your text is kept in" in said
         assert entry(workspace, id_).content == "Theirs."
 
     def test_an_editor_that_fails_or_is_not_there(
-        self,
-        workspace: Path,
-        editor: Callable[[str], None],
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
+        self, workspace: Path, editor: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         id_ = remember(workspace, "Title")
         editor("raise SystemExit(3)")
-        assert "ended with 3; nothing was changed" in refused("edit", id_, capsys=capsys)
+        assert "ended with 3; nothing was changed" in refused("memory", "edit", id_)
         monkeypatch.setenv("EDITOR", "no-such-editor --wait")
-        assert "'no-such-editor --wait' cannot be started" in refused("edit", id_, capsys=capsys)
+        assert "'no-such-editor --wait' cannot be started" in refused("memory", "edit", id_)
         monkeypatch.setenv("EDITOR", "'unbalanced")
-        assert "cannot be started" in refused("edit", id_, capsys=capsys)
+        assert "cannot be started" in refused("memory", "edit", id_)
         assert kept(workspace) == []
 
     @pytest.mark.parametrize("left", ["", "path.mkdir();"])
     def test_an_editor_that_takes_its_file_away(
-        self, workspace: Path, editor: Callable[[str], None], left: str, capsys: pytest.CaptureFixture[str]
+        self, workspace: Path, editor: Callable[[str], None], left: str
     ) -> None:
         id_ = remember(workspace, "Title")
         editor(f"path.unlink(); {left} raise SystemExit(0)")
-        assert "cannot be read" in refused("edit", id_, capsys=capsys)
+        assert "cannot be read" in refused("memory", "edit", id_)
         assert entry(workspace, id_).revision == 1
 
     @pytest.mark.slow
@@ -306,13 +290,13 @@ class TestEdit:
         done = CliRunner().invoke(command, ["edit", id_, "--content", "-"], input="From a pipe.")
         assert (done.exit_code, entry(workspace, id_).content) == (0, "From a pipe.")
 
-    def test_what_cannot_be_is_refused(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_what_cannot_be_is_refused(self, workspace: Path) -> None:
         id_ = remember(workspace, "Title", "Text.")
         assert f"Nothing was changed in {id_}." in piped(command, "edit", id_, "--content", "Text.")
-        assert "there is no entry" in refused("edit", "k0000000", "--title", "x", capsys=capsys)
-        assert "there is no entry" in refused("edit", "\x1b]0;x\x07", "--title", "x", capsys=capsys)
+        assert "there is no entry" in refused("memory", "edit", "k0000000", "--title", "x")
+        assert "there is no entry" in refused("memory", "edit", "\x1b]0;x\x07", "--title", "x")
         piped(command, "forget", id_, "--yes")
-        assert "is forgotten" in refused("edit", id_, "--title", "x", capsys=capsys)
+        assert "is forgotten" in refused("memory", "edit", id_, "--title", "x")
         assert invoke(command, "edit", id_, "--everywhere", "--project", "p").exit_code == 2
 
     def test_without_a_terminal_it_wants_options(self, workspace: Path) -> None:
@@ -329,13 +313,11 @@ class TestForget:
             assert done.exit_code == code, answer
         assert entry(workspace, id_).forgotten_at is not None
 
-    def test_nobody_to_ask_is_said(
-        self, workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_nobody_to_ask_is_said(self, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         id_ = remember(workspace, "Title")
         with monkeypatch.context() as closed:
             closed.setattr(sys, "stdin", None)
-            code, out, err = run("forget", id_, capsys=capsys)
+            code, out, err = run("memory", "forget", id_)
         assert (code, out, "nobody answered" in err) == (1, "", True)
         done = subprocess.run(
             [sys.executable, "-m", "holdfast", "memory", "forget", id_],
@@ -349,17 +331,17 @@ class TestForget:
         assert (done.returncode, done.stdout) == (1, "")
         assert "nobody answered; --yes does it without asking" in done.stderr
 
-    def test_all_or_none(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_all_or_none(self, workspace: Path) -> None:
         one, two = remember(workspace, "One"), remember(workspace, "Two")
-        assert "there is no entry" in refused("forget", one, "k0000000", "--yes", capsys=capsys)
+        assert "there is no entry" in refused("memory", "forget", one, "k0000000", "--yes")
         assert entry(workspace, one).forgotten_at is None
         assert "Forgot 2 entries" in piped(command, "forget", one, two, one, "--yes")
-        assert "forgotten already" in refused("forget", one, "--yes", capsys=capsys)
+        assert "forgotten already" in refused("memory", "forget", one, "--yes")
         assert piped(command, "restore", one, one.upper()).count("Restored") == 1
         assert "Forgot 1 entry" in piped(command, "forget", one, one.upper(), "--yes")
         assert "Erased 1 entry" in piped(command, "forget", one, one.upper(), "--erase", "--yes")
 
-    def test_of_very_many_some_are_named(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_of_very_many_some_are_named(self, workspace: Path) -> None:
         with open_store(database(workspace)) as store:
             known = Knowledge(store, "local")
             ids = [known.add(f"Entry {number}", "Text.").id for number in range(25)]
@@ -368,25 +350,25 @@ class TestForget:
         out = piped(command, "forget", *ids, "--yes")
         assert "Forgot 25 entries." in out
         assert not any(id_ in out for id_ in ids)
-        assert "and 5 more are forgotten" in refused("forget", *ids, "--yes", capsys=capsys)
+        assert "and 5 more are forgotten" in refused("memory", "forget", *ids, "--yes")
 
-    def test_it_can_be_taken_back(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_it_can_be_taken_back(self, workspace: Path) -> None:
         id_ = remember(workspace, "Title")
         piped(command, "forget", id_, "--yes")
         assert f"Restored {id_}: Title" in piped(command, "restore", id_)
         assert entry(workspace, id_).forgotten_at is None
-        assert "not forgotten" in refused("restore", id_, capsys=capsys)
+        assert "not forgotten" in refused("memory", "restore", id_)
 
-    def test_what_is_erased_is_gone(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_what_is_erased_is_gone(self, workspace: Path) -> None:
         one, two = remember(workspace, "One", "unrepeatable"), remember(workspace, "Two", "unrepeatable")
         piped(command, "forget", two, "--yes")
         assert "for good" in piped(command, "forget", one, two, "--erase", "--yes")
         for job in (["show", one], ["history", two], ["restore", one]):
-            assert "there is no entry" in refused(*job, capsys=capsys)
+            assert "there is no entry" in refused("memory", *job)
         assert entries(workspace) == []
 
 
-def test_the_beginning_of_an_id_is_enough(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_beginning_of_an_id_is_enough(workspace: Path) -> None:
     with open_store(database(workspace)) as store:
         for id_ in ("k4r00000", "k4r90000", "k4r91111"):
             Knowledge(store, "local").add(f"Entry {id_}", "Text.", id=id_)
@@ -397,9 +379,9 @@ def test_the_beginning_of_an_id_is_enough(workspace: Path, capsys: pytest.Captur
     assert "Changed k4r00000" in piped(command, "edit", "k4r0", "--confidence", "0.5")
     piped(command, "forget", "k4r0", "--yes")
     assert "Restored k4r00000" in piped(command, "restore", "k4r0")
-    assert "fits more than one entry; there are k4r90000, k4r91111" in refused("show", "k4r9", capsys=capsys)
-    assert "there is no entry 'k4'" in refused("show", "k4", capsys=capsys)
-    assert "there is no entry 'k55'" in refused("show", "k55", capsys=capsys)
+    assert "fits more than one entry; there are k4r90000, k4r91111" in refused("memory", "show", "k4r9")
+    assert "there is no entry 'k4'" in refused("memory", "show", "k4")
+    assert "there is no entry 'k55'" in refused("memory", "show", "k55")
 
 
 class TestHistory:

@@ -68,7 +68,7 @@ class TestWriting:
         assert load_config().settings.cache.repair == "values"
         assert "memory and other prose stays" in said
 
-    def test_without_a_word_it_is_shown(self, workspace: Path) -> None:
+    def test_without_a_word_it_is_shown(self) -> None:
         assert piped(repair.command).startswith('cache.repair = "suggest" (default)\n')
         piped(repair.command, "off")
         assert re.match(r'cache\.repair = "off" \(.*holdfast\.toml:2\)\n', piped(repair.command))

@@ -62,10 +62,8 @@ def test_what_a_client_calls_itself_cannot_speak_to_the_terminal(json_: bool) ->
 
 
 @pytest.mark.parametrize("columns", [20, 40, 80, 100, 140, 300])
-def test_the_table_fits_the_terminal_and_says_what_it_left_out(
-    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = shown(command, columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+def test_the_table_fits_the_terminal_and_says_what_it_left_out(columns: int) -> None:
+    lines = shown(command, columns=columns)
     assert max(map(len, lines)) <= columns
     text = " ".join(lines)
     missing = [column.title for column in COLUMNS if column.title not in lines[0]]

@@ -127,11 +127,9 @@ def test_without_anything_stored_it_is_an_error(workspace: Path, monkeypatch: py
 
 @pytest.mark.parametrize("columns", [50, 80, 140])
 @pytest.mark.parametrize("name", ["session", "clock", "compacted"])
-def test_pages_fit_the_terminal(
-    columns: int, name: str, worked: Worked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pages_fit_the_terminal(columns: int, name: str, worked: Worked) -> None:
     arguments = [CODING, "--tenant", "t-one"] if name == "session" else [worked.calls[name]]
-    lines = shown(command, *arguments, columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, *arguments, columns=columns)
     assert max(map(len, lines)) <= columns
 
 

@@ -180,7 +180,7 @@ def test_a_body_that_can_never_be_loaded_is_named(workspace: Path, here: Path) -
     ]
 
 
-def test_a_root_that_leads_out_is_told(workspace: Path, here: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_root_that_leads_out_is_told(here: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     write_skill(outside, "evil")
     here.parent.mkdir()
@@ -191,14 +191,12 @@ def test_a_root_that_leads_out_is_told(workspace: Path, here: Path, tmp_path_fac
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 120])
-def test_it_fits_the_terminal(
-    here: Path, home: Path, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_fits_the_terminal(here: Path, home: Path, columns: int) -> None:
     write_skill(here, "a-skill-with-a-rather-long-name", description="Describes. " * 40)
     write_skill(here, "短い名前".encode().hex(), description="日本語の説明 " * 20)
     write_skill(home / "skills", "a-skill-with-a-rather-long-name")
     write_file(here / "broken", "no frontmatter")
-    lines = shown(command, "list", columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, "list", columns=columns)
     assert [line for line in lines if len(line) > columns] == []
     assert lines[0].startswith("NAME")
     if columns >= 60:
@@ -207,29 +205,25 @@ def test_it_fits_the_terminal(
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
-def test_the_longest_name_is_shown_whole_where_that_is_possible(
-    here: Path, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_longest_name_is_shown_whole_where_that_is_possible(here: Path, columns: int) -> None:
     name = "x" * 64
     write_skill(here, name)
-    lines = shown(command, "list", columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, "list", columns=columns)
     assert [line for line in lines if len(line) > columns] == []
     assert lines[1].split()[0] == (f"{'x' * 59}…" if columns == 60 else name)
 
 
-def test_where_is_short_and_cut_at_its_beginning(
-    workspace: Path, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_is_short_and_cut_at_its_beginning(workspace: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_skill(here, "pdf")
     write_skill(workspace / "home" / ".holdfast" / "skills", "at-home")
     write_skill(here, "a-skill-with-a-rather-long-name", description="word " * 50)
     (workspace / "below").mkdir()
     assert "  .holdfast/skills/pdf  " in piped(command).splitlines()[3]
-    lines = shown(command, "list", columns=110, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, "list", columns=110)
     assert lines[1].endswith("  …skill-with-a-rather-long-name")
     monkeypatch.chdir(workspace / "below")
     assert f"  {workspace / 'home' / '.holdfast/skills/at-home'}  " in piped(command), "no program expands a ~"
-    lines = shown(command, "list", columns=110, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, "list", columns=110)
     assert lines[1].endswith("  ~/.holdfast/skills/at-home")
 
 

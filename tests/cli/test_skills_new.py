@@ -13,7 +13,7 @@ import pytest
 from holdfast import cli
 from holdfast.cli.skills import access, command
 from holdfast.skills.skill_file import validate_dir
-from tests.cli.commands import clean, piped, shown
+from tests.cli.commands import clean, piped, run, shown
 from tests.skills.skill_files import write_skill
 
 STILL = "`description` is still that of the template; say what it does and when to use it"
@@ -24,14 +24,13 @@ def here(workspace: Path) -> Path:
     return workspace / ".holdfast" / "skills"
 
 
-def refused(*arguments: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    assert cli.run(["skills", "new", *arguments]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    return [line.removeprefix("holdfast: ") for line in said.err.splitlines()]
+def problems(*arguments: str) -> list[str]:
+    code, out, err = run("skills", "new", *arguments)
+    assert (code, out) == (1, "")
+    return [line.removeprefix("holdfast: ") for line in err.splitlines()]
 
 
-def test_it_is_made_in_the_workspace_and_passes(workspace: Path, here: Path) -> None:
+def test_it_is_made_in_the_workspace_and_passes(here: Path) -> None:
     assert piped(command, "new", "code-review").splitlines() == [
         "Made .holdfast/skills/code-review/SKILL.md",
         "Write there when to use it and what to do, then check it:",
@@ -102,10 +101,8 @@ def test_every_valid_name_works(here: Path, name: str) -> None:
         ("\x1b[2J\n", ["upper-case", "characters that are not allowed"]),
     ],
 )
-def test_d60_a_wrong_name_is_refused_with_every_reason(
-    workspace: Path, name: str, says: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = refused(name, capsys=capsys)
+def test_d60_a_wrong_name_is_refused_with_every_reason(workspace: Path, name: str, says: list[str]) -> None:
+    lines = problems(name)
     assert len(lines) == len(says)
     assert all(words in line for words, line in zip(says, lines, strict=True))
     assert "\x1b" not in "".join(lines)
@@ -116,18 +113,16 @@ def test_d60_a_wrong_name_is_refused_with_every_reason(
     ("description", "says"),
     [("", "`description` is empty"), (" \n", "`description` is empty"), ("x" * 1_025, "has 1025 characters")],
 )
-def test_a_wrong_description_is_refused(
-    workspace: Path, description: str, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (line,) = refused("one", "--description", description, capsys=capsys)
+def test_a_wrong_description_is_refused(workspace: Path, description: str, says: str) -> None:
+    (line,) = problems("one", "--description", description)
     assert says in line
     assert list(workspace.iterdir()) == []
 
 
-def test_nothing_that_exists_is_changed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_that_exists_is_changed(here: Path) -> None:
     path = write_skill(here, "pdf", body="Precious.\n") / "SKILL.md"
     before = path.read_bytes()
-    (line,) = refused("pdf", capsys=capsys)
+    (line,) = problems("pdf")
     assert line == f"{here / 'pdf'} exists already and was not changed; choose another name, or edit what is there"
     assert path.read_bytes() == before
     for name, make in {
@@ -136,30 +131,26 @@ def test_nothing_that_exists_is_changed(here: Path, capsys: pytest.CaptureFixtur
         "nowhere": lambda path: path.symlink_to(here / "missing"),
     }.items():
         make(here / name)
-        assert "exists already" in refused(name, capsys=capsys)[0]
+        assert "exists already" in problems(name)[0]
     (here / "small").mkdir()
     (here / "small" / "skill.md").write_text("text")
-    assert "exists already" in refused("small", capsys=capsys)[0]
+    assert "exists already" in problems("small")[0]
     (here / "linked").mkdir()
     (here / "linked" / "SKILL.md").symlink_to(here / "outside.md")
-    assert "exists already" in refused("linked", capsys=capsys)[0]
+    assert "exists already" in problems("linked")[0]
     assert not (here / "outside.md").exists()
     assert not (here / "missing").exists()
 
 
-def test_a_link_to_a_directory_is_not_written_through(
-    here: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_link_to_a_directory_is_not_written_through(here: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     here.mkdir(parents=True)
     (here / "one").symlink_to(outside)
-    assert "exists already" in refused("one", capsys=capsys)[0]
+    assert "exists already" in problems("one")[0]
     assert list(outside.iterdir()) == []
 
 
-def test_a_file_that_comes_in_between_is_not_overwritten(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_comes_in_between_is_not_overwritten(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = os.listdir
 
     def just_before(path: Path) -> list[str]:
@@ -169,7 +160,7 @@ def test_a_file_that_comes_in_between_is_not_overwritten(
         return found
 
     monkeypatch.setattr(os, "listdir", just_before)
-    assert "exists already" in refused("one", capsys=capsys)[0]
+    assert "exists already" in problems("one")[0]
     assert (here / "one" / "SKILL.md").read_text().endswith("Precious.\n")
 
 
@@ -209,13 +200,11 @@ def test_the_first_root_of_its_level_is_taken(workspace: Path) -> None:
     assert piped(command, "new", "two", "--global").startswith("Made home/.claude/skills/two/SKILL.md\n")
 
 
-def test_without_a_root_of_its_level_it_says_what_to_do(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_root_of_its_level_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_SKILLS_ROOTS", "mine")
-    assert "names no directory such as HOLDFAST_HOME/skills; add one" in refused("x", "--global", capsys=capsys)[0]
+    assert "names no directory such as HOLDFAST_HOME/skills; add one" in problems("x", "--global")[0]
     monkeypatch.setenv("HOLDFAST_SKILLS_ROOTS", "/somewhere")
-    assert "names no directory of the workspace, such as .holdfast/skills" in refused("x", capsys=capsys)[0]
+    assert "names no directory of the workspace, such as .holdfast/skills" in problems("x")[0]
 
 
 def test_it_says_which_of_two_is_used(workspace: Path, here: Path) -> None:
@@ -226,41 +215,35 @@ def test_it_says_which_of_two_is_used(workspace: Path, here: Path) -> None:
     assert f"It is not used here: {here / 'forms'} comes before it.\n" in piped(command, "new", "forms", "--global")
 
 
-def test_a_link_out_of_the_workspace_is_not_followed(
-    here: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_link_out_of_the_workspace_is_not_followed(here: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     outside = tmp_path_factory.mktemp("outside")
     here.parent.mkdir()
     here.symlink_to(outside)
-    assert "leads out of the workspace by a link" in refused("one", capsys=capsys)[0]
+    assert "leads out of the workspace by a link" in problems("one")[0]
     here.unlink()
     here.symlink_to(outside / "not" / "there")
-    assert "leads out of the workspace by a link" in refused("one", capsys=capsys)[0]
+    assert "leads out of the workspace by a link" in problems("one")[0]
     here.unlink()
     here.parent.rmdir()
     here.parent.symlink_to(outside)
-    assert "leads out of the workspace by a link" in refused("one", capsys=capsys)[0]
+    assert "leads out of the workspace by a link" in problems("one")[0]
     assert list(outside.iterdir()) == []
 
 
-def test_a_root_that_is_a_link_to_nothing_is_told(
-    workspace: Path, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_root_that_is_a_link_to_nothing_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     here.parent.mkdir()
     here.symlink_to("gone")
     assert cli.run(["skills", "new", "pdf"]) == 1
     assert "a link on the way leads nowhere" in capsys.readouterr().err
 
 
-def test_what_cannot_be_made_is_told(workspace: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_made_is_told(workspace: Path, here: Path) -> None:
     (workspace / ".holdfast").write_text("a file")
-    (line,) = refused("one", capsys=capsys)
+    (line,) = problems("one")
     assert line.startswith(f"{here / 'one' / 'SKILL.md'} cannot be made (Not a directory)")
 
 
-def test_a_write_that_fails_leaves_no_half_of_a_skill(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_write_that_fails_leaves_no_half_of_a_skill(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.fdopen
 
     def full(descriptor: int, *more: object) -> object:
@@ -268,7 +251,7 @@ def test_a_write_that_fails_leaves_no_half_of_a_skill(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fdopen", full)
-    lines = refused("one", capsys=capsys)
+    lines = problems("one")
     monkeypatch.setattr(os, "fdopen", opened)
     assert "cannot be made (No space left on device)" in lines[0]
     assert not (here / "one" / "SKILL.md").exists()
@@ -276,13 +259,11 @@ def test_a_write_that_fails_leaves_no_half_of_a_skill(
 
 
 @pytest.mark.parametrize("columns", [40, 60])
-def test_it_fits_the_terminal(
-    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = shown(command, "new", "one", columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+def test_it_fits_the_terminal(columns: int) -> None:
+    lines = shown(command, "new", "one", columns=columns)
     assert [line for line in lines if len(line) > columns and "holdfast skills validate" not in line] == []
 
 
-def test_paths_with_spaces_can_be_copied(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_with_spaces_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_SKILLS_ROOTS", "my skills")
     assert "  holdfast skills validate 'my skills/one'\n" in piped(command, "new", "one")

@@ -91,12 +91,10 @@ def test_d40_the_body_alone_is_to_the_byte_what_an_agent_gets(here: Path) -> Non
     assert done.stdout_bytes.startswith(b"# Skill: pdf (source: workspace)\n\nGr")
 
 
-def test_on_a_terminal_the_body_cannot_speak_to_it(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_on_a_terminal_the_body_cannot_speak_to_it(here: Path) -> None:
     write_skill(here, "pdf", body="a\tb \x1b[2J\n")
     for arguments in (["pdf", "--body"], ["pdf"]):
-        lines = shown(command, "show", *arguments, columns=60, monkeypatch=monkeypatch, capsys=capsys)
+        lines = shown(command, "show", *arguments, columns=60)
         assert lines[-1] == "a   b ?[2J"
 
 
@@ -136,11 +134,9 @@ def test_one_that_stands_before_another_says_so(workspace: Path, here: Path) -> 
 
 
 @pytest.mark.parametrize("columns", [30, 60])
-def test_fields_fit_the_terminal(
-    here: Path, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fields_fit_the_terminal(here: Path, columns: int) -> None:
     write_skill(here, "pdf", description="Words of a description. " * 30, metadata={"a": "b " * 60})
-    lines = shown(command, "show", "pdf", columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, "show", "pdf", columns=columns)
     assert [line for line in lines if len(line) > columns and "/" not in line] == []
 
 
@@ -228,8 +224,6 @@ class TestSearch:
         assert (found["query"], found["skills"]) == ("zzz \ufffd", [])
 
     @pytest.mark.parametrize("columns", [40, 60])
-    def test_it_fits_the_terminal(
-        self, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        lines = shown(command, "search", "pdf", columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+    def test_it_fits_the_terminal(self, columns: int) -> None:
+        lines = shown(command, "search", "pdf", columns=columns)
         assert [line for line in lines if len(line) > columns] == []

@@ -74,13 +74,11 @@ def test_the_tenant_selects(database: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80])
-def test_it_fits_the_terminal(
-    database: Path, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_fits_the_terminal(database: Path, columns: int) -> None:
     with open_store(database) as store:
         Session(store, "s", at=NOON + HOUR).preload(*(f"a-skill-with-a-long-name-{number}" for number in range(9)))
         store.flush()
-    lines = shown(command, "usage", columns=columns, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, "usage", columns=columns)
     assert [line for line in lines if len(line) > columns] == []
     if columns >= 60:
         assert "PRELOADED" in lines[0]

@@ -11,7 +11,7 @@ import pytest
 from holdfast import cli
 from holdfast.cli.skills import access, command
 from holdfast.skills.skill_file import validate_dir
-from tests.cli.commands import piped, shown
+from tests.cli.commands import piped, run, shown
 from tests.skills.skill_files import skill_text, write_file, write_skill
 
 WRONG = """---
@@ -27,16 +27,15 @@ Do it.
 """
 
 
-def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
-    code = cli.run(["skills", "validate", *arguments])
-    said = capsys.readouterr()
-    assert said.err == ""
-    return code, said.out.splitlines()
+def validated(*arguments: str) -> tuple[int, list[str]]:
+    code, out, err = run("skills", "validate", *arguments)
+    assert err == ""
+    return code, out.splitlines()
 
 
-def test_every_error_has_its_path_and_line(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_error_has_its_path_and_line(workspace: Path) -> None:
     write_file(workspace / "code-review", WRONG)
-    code, lines = run("code-review", capsys=capsys)
+    code, lines = validated("code-review")
     *found, total = lines
     assert code == 1
     marks = [line.split(" ")[0] for line in found]
@@ -50,32 +49,32 @@ def test_every_error_has_its_path_and_line(workspace: Path, capsys: pytest.Captu
     assert total == "1 skill checked: 5 errors, 2 warnings."
 
 
-def test_d60_each_mistake_in_a_name_has_its_own_message(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_d60_each_mistake_in_a_name_has_its_own_message(workspace: Path) -> None:
     write_file(workspace / "x", skill_text(name="-Bad--name-", description="Something."))
-    _, lines = run("x", capsys=capsys)
+    _, lines = validated("x")
     for words in ("upper-case", "begins with a hyphen", "ends with a hyphen", "two hyphens", "the directory is 'x'"):
         assert len([line for line in lines if words in line]) == 1
 
 
-def test_what_is_right_needs_few_words(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_right_needs_few_words(workspace: Path) -> None:
     write_skill(workspace, "pdf")
-    assert run("pdf", capsys=capsys) == (0, ["1 skill checked, nothing to complain of."])
+    assert validated("pdf") == (0, ["1 skill checked, nothing to complain of."])
 
 
-def test_warnings_do_not_fail_and_strict_does(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_do_not_fail_and_strict_does(workspace: Path) -> None:
     write_skill(workspace, "pdf", colour="red", metadata={"version": 1})
-    code, lines = run("pdf", capsys=capsys)
+    code, lines = validated("pdf")
     assert code == 0
     assert [line.split()[1] for line in lines[:-1]] == ["warning:", "warning:"]
     assert lines[-1] == "1 skill checked: 0 errors, 2 warnings. What has only warnings is loaded."
-    code, lines = run("pdf", "--strict", capsys=capsys)
+    code, lines = validated("pdf", "--strict")
     assert code == 1
     assert lines[-1] == "1 skill checked: 2 errors, 0 warnings."
     assert not any("warning:" in line for line in lines)
 
 
 def test_a_path_may_be_the_file_the_directory_or_a_directory_of_skills(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = workspace / "skills"
     write_skill(root, "good")
@@ -84,26 +83,26 @@ def test_a_path_may_be_the_file_the_directory_or_a_directory_of_skills(
     write_file(root / ".hidden", "no frontmatter")
     (root / "empty").mkdir()
     (root / "README.md").write_text("text")
-    code, lines = run("skills", capsys=capsys)
+    code, lines = validated("skills")
     assert code == 1
     assert [line.split(":")[0] for line in lines[:-1]] == ["skills/bad/SKILL.md", "skills/small/SKILL.md"]
     assert "rename it to SKILL.md" in lines[1]
     assert lines[-1].startswith("3 skills checked: ")
 
     for path in ("skills/good", "skills/good/", "skills/good/SKILL.md", str(root / "good")):
-        assert run(path, capsys=capsys) == (0, ["1 skill checked, nothing to complain of."])
-    assert run("skills/.hidden", capsys=capsys)[0] == 1, "what is named is checked"
+        assert validated(path) == (0, ["1 skill checked, nothing to complain of."])
+    assert validated("skills/.hidden")[0] == 1, "what is named is checked"
     for path in (".", "SKILL.md", "../good", str(root / "good" / ".." / "good")):
         monkeypatch.chdir(root / "good")
-        assert run(path, capsys=capsys)[0] == 0, path
+        assert validated(path)[0] == 0, path
     monkeypatch.chdir(root / "bad")
-    assert run("SKILL.md", capsys=capsys)[1][0].startswith("SKILL.md:1: ")
+    assert validated("SKILL.md")[1][0].startswith("SKILL.md:1: ")
 
 
-def test_several_paths_each_once(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_paths_each_once(workspace: Path) -> None:
     write_skill(workspace / "skills", "one")
     write_skill(workspace / "skills", "two")
-    _, lines = run("skills/one", "skills", "skills/one/SKILL.md", capsys=capsys)
+    _, lines = validated("skills/one", "skills", "skills/one/SKILL.md")
     assert lines == ["2 skills checked, nothing to complain of."]
 
 
@@ -126,9 +125,7 @@ def test_several_paths_each_once(workspace: Path, capsys: pytest.CaptureFixture[
         ("a" * 5_000, "aaaaa"),
     ],
 )
-def test_paths_without_a_skill_are_errors(
-    workspace: Path, path: str, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_paths_without_a_skill_are_errors(workspace: Path, path: str, says: str) -> None:
     (workspace / "notes.txt").write_text("text")
     (workspace / "empty").mkdir()
     (workspace / "dangling").symlink_to("missing")
@@ -138,26 +135,26 @@ def test_paths_without_a_skill_are_errors(
     os.mkfifo(workspace / "piped" / "SKILL.md")
     (workspace / "odd" / "SKILL.md").mkdir(parents=True)
     write_skill(workspace, "good")
-    code, lines = run(path, "good", capsys=capsys)
+    code, lines = validated(path, "good")
     assert code == 1
     assert lines[0].startswith(says)
     number = "2 skills" if path == "odd" else "1 skill"
     assert lines[-1] == f"{number} checked: 1 error, 0 warnings."
 
 
-def test_a_directory_without_skills_names_those_below_it(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_without_skills_names_those_below_it(workspace: Path) -> None:
     write_skill(workspace / ".claude" / "skills", "pdf")
     write_skill(workspace / ".holdfast" / "skills", "pdf")
     (workspace / ".agents").mkdir()
-    code, lines = run(".claude", capsys=capsys)
+    code, lines = validated(".claude")
     assert code == 1
     assert lines == [
         ".claude: there are no skills in this directory: neither it nor one in it has a SKILL.md; "
         "did you mean .claude/skills?",
         "0 skills checked: 1 error, 0 warnings.",
     ]
-    assert run(".", capsys=capsys)[1][0].endswith("; did you mean .holdfast/skills or .claude/skills?")
-    assert run(".agents", capsys=capsys)[1][0].endswith(" has a SKILL.md")
+    assert validated(".")[1][0].endswith("; did you mean .holdfast/skills or .claude/skills?")
+    assert validated(".agents")[1][0].endswith(" has a SKILL.md")
 
 
 class TestAgreesWithTheLoader:
@@ -167,9 +164,7 @@ class TestAgreesWithTheLoader:
     def root(self, workspace: Path) -> Path:
         return workspace / ".holdfast" / "skills"
 
-    def test_links_of_a_directory_of_skills(
-        self, workspace: Path, root: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_links_of_a_directory_of_skills(self, workspace: Path, root: Path) -> None:
         secret = workspace / "secret.txt"
         secret.write_text("password\n")
         write_skill(root, "good")
@@ -185,7 +180,7 @@ class TestAgreesWithTheLoader:
         (root / "dangling").mkdir()
         (root / "dangling" / "SKILL.md").symlink_to("missing")
         for arguments in ([".holdfast/skills"], []):
-            code, (*lines, total) = run(*arguments, capsys=capsys)
+            code, (*lines, total) = validated(*arguments)
             assert (code, total) == (1, "4 skills checked: 5 errors, 0 warnings.")
             at = ".holdfast/skills"
             assert [line.partition(": ")[0] for line in lines] == [
@@ -204,53 +199,45 @@ class TestAgreesWithTheLoader:
             line.partition(": ")[0] for line in lines
         ]
 
-    def test_what_is_named_by_itself_is_followed(
-        self, workspace: Path, root: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_what_is_named_by_itself_is_followed(self, workspace: Path, root: Path) -> None:
         write_skill(workspace / "outside", "out")
         root.mkdir(parents=True)
         (root / "out").symlink_to(workspace / "outside" / "out")
         (workspace / "mine").symlink_to(workspace / "outside")
         for path in (".holdfast/skills/out", ".holdfast/skills/out/SKILL.md", "mine"):
-            assert run(path, capsys=capsys) == (0, ["1 skill checked, nothing to complain of."])
+            assert validated(path) == (0, ["1 skill checked, nothing to complain of."])
 
-    def test_links_inside_a_directory_that_no_root_names(
-        self, workspace: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_links_inside_a_directory_that_no_root_names(self, workspace: Path) -> None:
         (workspace / "mine").mkdir()
         (workspace / "mine" / "pdf").symlink_to(write_skill(workspace / "mine" / ".store", "pdf"))
-        assert run("mine", capsys=capsys) == (0, ["1 skill checked, nothing to complain of."])
+        assert validated("mine") == (0, ["1 skill checked, nothing to complain of."])
 
-    def test_a_root_that_leads_out_of_the_workspace(
-        self, root: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_root_that_leads_out_of_the_workspace(self, root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
         outside = tmp_path_factory.mktemp("outside")
         write_file(outside / "evil", "password")
         root.parent.mkdir()
         root.symlink_to(outside)
         for arguments in ([".holdfast/skills"], []):
-            code, lines = run(*arguments, capsys=capsys)
+            code, lines = validated(*arguments)
             assert code == 1
             assert lines[0].startswith(".holdfast/skills: it leads out of the workspace; ")
             assert lines[1:] == ["0 skills checked: 1 error, 0 warnings."]
 
-    def test_a_skill_md_beside_skills_counts_no_more_than_it_does_there(
-        self, root: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_skill_md_beside_skills_counts_no_more_than_it_does_there(self, root: Path) -> None:
         write_skill(root, "pdf")
         (root / "SKILL.md").write_text("notes")
         for arguments in ([".holdfast/skills"], []):
-            assert run(*arguments, capsys=capsys) == (0, ["1 skill checked, nothing to complain of."])
+            assert validated(*arguments) == (0, ["1 skill checked, nothing to complain of."])
 
 
-def test_without_a_path_the_configured_roots_are_checked(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_path_the_configured_roots_are_checked(workspace: Path) -> None:
     home = workspace / "home" / ".holdfast" / "skills"
     write_skill(home, "good")
-    assert run(capsys=capsys) == (0, ["1 skill checked, nothing to complain of."])
+    assert validated() == (0, ["1 skill checked, nothing to complain of."])
     (workspace / ".holdfast" / "skills").mkdir(parents=True)
-    assert run(capsys=capsys)[0] == 0, "one of them may be empty"
+    assert validated()[0] == 0, "one of them may be empty"
     write_file(workspace / ".holdfast" / "skills" / "bad", "no frontmatter")
-    code, lines = run(capsys=capsys)
+    code, lines = validated()
     assert (code, lines[0].split(" ")[0]) == (1, ".holdfast/skills/bad/SKILL.md:1:")
     assert lines[1:] == ["2 skills checked: 1 error, 0 warnings."]
 
@@ -268,12 +255,10 @@ def test_without_a_path_and_without_skills_it_says_where_it_looked(
     assert capsys.readouterr().err.startswith("holdfast: skills.roots names no directory; ")
 
 
-def test_a_link_that_cannot_be_followed_does_not_keep_others_from_being_checked(
-    workspace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_link_that_cannot_be_followed_does_not_keep_others_from_being_checked(workspace: Path) -> None:
     write_skill(workspace / "skills", "good")
     (workspace / "skills" / "far").symlink_to("z" * 300)
-    code, lines = run("skills", capsys=capsys)
+    code, lines = validated("skills")
     assert code == 1
     assert lines[0].startswith("skills/far: this cannot be read (File name too long); ")
     assert lines[1] == "1 skill checked: 1 error, 0 warnings."
@@ -292,8 +277,8 @@ def test_a_current_directory_that_is_gone_is_an_error(
     assert capsys.readouterr().err == "holdfast: the current directory no longer exists; change to one that does\n"
 
 
-def test_a_zero_byte_in_a_path_is_an_error_and_no_crash(capsys: pytest.CaptureFixture[str]) -> None:
-    code, lines = run("a\0b", capsys=capsys)
+def test_a_zero_byte_in_a_path_is_an_error_and_no_crash() -> None:
+    code, lines = validated("a\0b")
     assert code == 1
     assert lines[0].startswith("a?b: ")
 
@@ -322,30 +307,28 @@ def _stdout(*arguments: str) -> str:
     return CliRunner().invoke(command, ["validate", *arguments]).stdout
 
 
-def test_hostile_text_cannot_speak_to_the_terminal(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_text_cannot_speak_to_the_terminal(workspace: Path) -> None:
     name = "e\x1b[2Jvil\n"
     write_file(workspace / name, skill_text(name=name, description="x", **{"\x1b]0;x\x07": "y"}))
-    code, lines = run(name, capsys=capsys)
+    code, lines = validated(name)
     assert code == 1
     assert not any(character in "\n".join(lines) for character in "\x1b\x07")
     assert all(line.startswith("e?[2Jvil?/SKILL.md:") for line in lines[:-1])
     assert "\x1b" not in _stdout(name, "--json")
 
 
-def test_problems_are_not_wrapped_on_a_terminal(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_problems_are_not_wrapped_on_a_terminal(workspace: Path) -> None:
     write_file(workspace / "x", skill_text(name="x", description="y" * 2_000))
-    lines = shown(command, "validate", "x", columns=60, monkeypatch=monkeypatch, capsys=capsys)
+    lines = shown(command, "validate", "x", columns=60)
     assert lines[0].startswith("x/SKILL.md:3: ")
     assert lines[1:] == ["1 skill checked: 0 errors, 1 warning. What has only warnings", "is loaded."]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read_is_told(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_may_not_be_read_is_told(workspace: Path) -> None:
     write_skill(workspace / "skills", "pdf").chmod(0)
     try:
-        code, lines = run("skills", capsys=capsys)
+        code, lines = validated("skills")
     finally:
         (workspace / "skills" / "pdf").chmod(0o700)
     assert code == 1

@@ -132,7 +132,7 @@ def test_calls_are_visited_only_where_a_price_changes_within_an_hour(
     assert set(spans) == {(16, HOUR), (0, HOUR)}
 
 
-def test_after_a_migration_of_a_store_of_0_1_0(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_migration_of_a_store_of_0_1_0(path: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.db"
     with sqlite3.connect(path) as source, sqlite3.connect(old) as target:
         source.backup(target)

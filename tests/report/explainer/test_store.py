@@ -24,7 +24,7 @@ def explained(path: Path) -> ExplainReport:
     return explainer.result()
 
 
-def test_breaks_and_dollars_are_those_of_the_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_breaks_and_dollars_are_those_of_the_store(tmp_path: Path) -> None:
     path = tmp_path / "holdfast.db"
     work(path)
     found = explained(path)
