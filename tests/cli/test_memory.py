@@ -376,3 +376,22 @@ def test_help_of_the_group_imports_no_store(tmp_path: Path) -> None:
         check=True,
         capture_output=True,
     )
+
+
+def listed(*arguments: str) -> list[str]:
+    return [entry["id"] for entry in json.loads(piped(command, "list", "--json", *arguments))["entries"]]
+
+
+def test_all_of_a_repository_has_what_is_known_at_its_top(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (workspace / ".git").mkdir()
+    (workspace / "src" / "deep").mkdir(parents=True)
+    first = remember(workspace, "Deploy to staging")
+    monkeypatch.chdir(workspace / "src" / "deep")
+    assert listed() == [first]
+    piped(command, "add", "Linting", "ruff checks it.")
+    monkeypatch.chdir(workspace)
+    assert len(listed()) == 2
+    assert listed("--project", "src/deep") == listed("--project", str(workspace)) == listed()
+    (workspace / "home").mkdir(exist_ok=True)
+    monkeypatch.chdir(workspace / "home")
+    assert listed() == []

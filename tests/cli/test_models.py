@@ -1,14 +1,16 @@
-"""`holdfast models`: the table, its JSON twin, and a provider nobody knows."""
+"""`holdfast models`: the table, its JSON twin, a provider nobody knows, and the facts that are configured."""
 
 from __future__ import annotations
 
 import json
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from holdfast import facts
 from holdfast.cli.models import COLUMNS, command
 from holdfast.errors import HoldfastError
 from holdfast.facts import default
@@ -144,3 +146,29 @@ def test_a_narrow_terminal_gets_fewer_columns_and_hears_which(
     assert models == [model.ref for model in default().models(provider)], "names are never cut"
     table = [head, *rows[: len(models)]]
     assert shown == ["MODEL"] or max(map(len, table)) <= columns
+
+
+def floor(model: str) -> int:
+    rows = json.loads(CliRunner().invoke(command, ["--provider", "anthropic", "--json"], catch_exceptions=False).output)
+    return int(next(row["floor"] for row in rows if row["model"] == model))
+
+
+def test_a_shipped_set_is_named(workspace: Path) -> None:
+    """The floor table of the seed is one setting away."""
+    assert floor("anthropic:claude-haiku-4-5") == 4096
+    (workspace / "holdfast.toml").write_text('[facts]\noverrides = ["seed-floors"]\n')
+    assert floor("anthropic:claude-haiku-4-5") == 2048
+    assert facts.model("anthropic:claude-haiku-4-5").floor == 2048
+
+
+def test_a_file_of_the_workspace_is_found(workspace: Path) -> None:
+    (workspace / "holdfast.toml").write_text('[facts]\noverrides = ["mine.toml"]\n')
+    override = 'as_of = 2026-11-02\nsource = "measured"\n[anthropic.models.claude-haiku-4-5]\nfloor = 3000\n'
+    (workspace / "mine.toml").write_text(override)
+    assert floor("anthropic:claude-haiku-4-5") == 3000
+
+
+def test_a_missing_file_is_named(workspace: Path) -> None:
+    (workspace / "holdfast.toml").write_text('[facts]\noverrides = ["mine.toml"]\n')
+    with pytest.raises(HoldfastError, match=r"mine\.toml"):
+        CliRunner().invoke(command, [], catch_exceptions=False)

@@ -1,17 +1,20 @@
-"""Breaks whose bytes are known: cause, place and cure are the core's, what counts as a break is what was billed."""
+"""Breaks whose bytes are known: cause, place and cure are the core's, the advice is told once for all that it names."""
 
 from __future__ import annotations
 
 import copy
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from holdfast.report.explainer import bodies as module
+from holdfast.report.explainer.advice import happened, kind, others, with_others
 from holdfast.report.explainer.results import BreakFinding, ExplainReport
+from holdfast.report.explainer.sessions import CureTally
 from holdfast.report.logs.records import LoggedRequest
 from tests.engine.driver import HOST, talk
 from tests.properties.sessions import Talk
@@ -200,3 +203,50 @@ def test_what_the_entry_stood_on_may_have_expired() -> None:
     for found in (explained(sent(said, "anthropic", SONNET)), explained(sent(said, "anthropic", SONNET, usages=False))):
         assert told(found) == [(6, "ttl_expired_5m")]
         assert breaks(found)[0].evidence == "bytes"
+
+
+LIST = "The list of skills changed at system[0]"
+SKILL = LIST + " ({}) and everything behind it was lost: keep the list."
+RESULT = "The tool result at messages[{}].content[0] was shortened after it had been sent: shorten it before."
+
+
+@pytest.mark.parametrize(
+    ("sentence", "what"),
+    [
+        (SKILL.format("added: zip; new description: a"), f"{LIST} (added: zip; new description: a)"),
+        (RESULT.format(14), "The tool result at messages[14].content[0] was shortened after it had been sent"),
+        ("The pause was longer. Written for an hour: $1.20.", "The pause was longer"),
+        ("Nothing to do.", "Nothing to do"),
+        ("", ""),
+    ],
+)
+def test_what_happened_stands_before_what_to_do(sentence: str, what: str) -> None:
+    assert happened(sentence) == what
+    assert happened(what) == what
+
+
+def test_a_place_or_a_number_is_no_other_thing() -> None:
+    assert kind(RESULT.format(14)) == kind(RESULT.format(22))
+    assert kind("The oldest 2 blocks were left out.") == kind("The oldest 1,024 blocks were left out.")
+    assert kind(SKILL.format("added: pdf-2")) != kind(SKILL.format("added: pdf-3"))
+
+
+def test_three_are_told_at_most() -> None:
+    said = [SKILL.format(f"added: {name}") for name in ("a", "b", "a", "c", "d", "")]
+    also = others(said[0], said[1:])
+    assert also == tuple(f"{LIST} (added: {name})" for name in ("b", "c"))
+    assert with_others(said[0], also) == f"{said[0]} Also: {also[0]}; {also[1]}."
+    assert with_others(said[0], ()) == said[0]
+    assert others(RESULT.format(1), [RESULT.format(number) for number in range(9)]) == ()
+
+
+def test_the_dearest_are_told_over_all_sessions() -> None:
+    whole = CureTally()
+    for number in range(4):
+        session = CureTally()
+        for name, cost in ((f"cheap-{number}", 1), (f"dear-{number}", 10 + number)):
+            session.read_as(SKILL.format(f"added: {name}"), None, Decimal(cost))
+        whole.read_like(session)
+    found = whole.result("skill_added")
+    assert "dear-3" in found.advice
+    assert [each.rpartition(" ")[2] for each in found.also] == ["dear-2)", "dear-1)"]
