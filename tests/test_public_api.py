@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Literal
 
 import anthropic
 import httpx
@@ -32,6 +33,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 NAMES = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE))))
 NAMED_PACKAGES = {"holdfast", "holdfast.facts", "holdfast.simulator", "holdfast.pytest_plugin"}
+STUBS = re.findall(r"```pyi\n(.*?)```", PAGE, re.DOTALL)
+COUNTS = {"Count": "int", "tuple[tuple[str, Count], ...]": "tuple[tuple[str, int], ...]"}
+"""Types of ours that the page shows by what they hold."""
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 LANE = Lane(tenant="me", session="s1", id="s1/main")
 BODY = {"model": "claude-opus-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello. " * 2000}]}
 SIGNATURES = {
@@ -103,9 +108,87 @@ class TestNames:
             value = getattr(value, part)
         assert list(_parameters(value)) == parameters.split(", ")
 
+    def test_the_page_has_the_signature_of_each(self) -> None:
+        shown = {node.name for block in STUBS for node in ast.parse(block).body if isinstance(node, DEFINITIONS)}
+        assert shown == NAMES - {"HoldfastError"}
+
+    @pytest.mark.parametrize("block", STUBS, ids=[re.findall(r"(?:class|def) (\w+)", block)[0] for block in STUBS])
+    def test_the_signatures_of_the_page_are_those_of_the_code(self, block: str) -> None:
+        for shown in ast.parse(block).body:
+            assert isinstance(shown, DEFINITIONS)
+            value = getattr(holdfast, shown.name)
+            module = inspect.getmodule(inspect.unwrap(value))
+            assert module
+            if isinstance(shown, ast.ClassDef):
+                _same_class(shown, _definition(module, shown.name), vars(module))
+            else:
+                _same_arguments(shown, _definition(module, shown.name), vars(module))
+
+    def test_every_name_stands_in_an_example_of_the_page(self) -> None:
+        imported = {
+            alias.name
+            for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+            for node in ast.walk(ast.parse(block))
+            if isinstance(node, ast.ImportFrom) and node.module == "holdfast"
+            for alias in node.names
+        }
+        assert imported - {"facts"} == NAMES
+
     def test_an_unknown_name(self) -> None:
         with pytest.raises(AttributeError, match="has no attribute 'Egnine'"):
             holdfast.Egnine  # noqa: B018
+
+
+def _definition(module: ModuleType, name: str) -> Any:
+    """Where the source defines a class or a function; of overloads the last."""
+    tree = ast.parse(inspect.getsource(module))
+    return [node for node in tree.body if isinstance(node, DEFINITIONS) and node.name == name][-1]
+
+
+def _same_class(shown: ast.ClassDef, defined: ast.ClassDef, names: dict[str, Any]) -> None:
+    """Its fields and methods are as they are defined; the page may leave some out."""
+    fields = {ast.unparse(node.target): node for node in defined.body if isinstance(node, ast.AnnAssign)}
+    methods = {node.name: node for node in defined.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    for node in shown.body:
+        if isinstance(node, ast.AnnAssign):
+            field = fields[ast.unparse(node.target)]
+            _same_type(node.annotation, field.annotation, names)
+            _same_value(node.value, field.value, names)
+        else:
+            assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            _same_arguments(node, methods[node.name], names)
+
+
+def _same_arguments(shown: Any, defined: Any, names: dict[str, Any]) -> None:
+    for kind in ("posonlyargs", "args", "kwonlyargs"):
+        ours, theirs = getattr(shown.args, kind), getattr(defined.args, kind)
+        assert [argument.arg for argument in ours] == [argument.arg for argument in theirs]
+        for mine, other in zip(ours, theirs, strict=True):
+            _same_type(mine.annotation, other.annotation, names)
+    for kind in ("defaults", "kw_defaults"):
+        for mine, other in zip(getattr(shown.args, kind), getattr(defined.args, kind), strict=True):
+            _same_value(mine, other, names)
+    for kind in ("vararg", "kwarg"):
+        assert ast.dump(getattr(shown.args, kind) or ast.arg()) == ast.dump(getattr(defined.args, kind) or ast.arg())
+    assert [ast.unparse(each) for each in shown.decorator_list] == [
+        ast.unparse(each) for each in defined.decorator_list
+    ]
+    _same_type(shown.returns, defined.returns, names)
+
+
+def _same_type(shown: ast.expr | None, defined: ast.expr | None, names: dict[str, Any]) -> None:
+    """Written alike, or a name of ours written out."""
+    mine, other = (ast.unparse(each) if each else "" for each in (shown, defined))
+    if mine != other:
+        value = eval(other, dict(names))
+        expected = eval(mine, {"Literal": Literal, **names})
+        assert value == expected or mine == COUNTS.get(other), f"{mine} is not {other}"
+
+
+def _same_value(shown: ast.expr | None, defined: ast.expr | None, names: dict[str, Any]) -> None:
+    """A default written alike, or what a constant of ours stands for."""
+    mine, other = (ast.unparse(each) if each else "" for each in (shown, defined))
+    assert mine == other or ast.literal_eval(mine) == eval(other, dict(names))
 
 
 def _parameters(function: Any) -> Iterator[str]:

@@ -29,6 +29,7 @@ RUN = {
     "skills.md": "",
     "agent.md": "",
     "memory.md": "",
+    "mcp.md": "",
     "simulator.md": "## In process",
 }
 """The pages whose Python is run, and from which heading on. `tests/pytest_plugin` runs that of pytest.md."""
@@ -47,10 +48,11 @@ OBJECTS = {"skills.state", "skills.at_reset"}
 
 
 def run(code: str, home: Path) -> str:
-    """What a block prints; it must end well, in an empty home."""
+    """What a block prints; it must end well, in an empty home and an empty directory."""
+    (work := home / "work").mkdir()
     environment = {**os.environ, "HOME": str(home), "HOLDFAST_HOME": str(home / ".holdfast")}
     result = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], cwd=work, env=environment, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
