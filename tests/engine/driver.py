@@ -31,6 +31,7 @@ MODELS = {
     "openai_responses": "gpt-6.1-sol",
     "gemini": "gemini-2.5-pro",
 }
+assert {*MODELS} == {*DIALECTS} - {"openrouter"}, "a dialect without a model"
 HEADERS = {"x-api-key": "k", "authorization": "Bearer k", "x-goog-api-key": "k", "anthropic-version": "2023-06-01"}
 ON = Cache(repair="on")
 HOST = "You are an engineer who finds faults. " * 400

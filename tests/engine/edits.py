@@ -26,6 +26,7 @@ MODELS = {
     "openai_responses": "openai:gpt-6.1-sol",
     "gemini": "gemini:gemini-2.5-pro",
 }
+assert {*MODELS} == {*DIALECTS} - {"openrouter"}, "a dialect without a model"
 each_dialect = pytest.mark.parametrize("dialect", MODELS)
 TEXT = "[the result was removed]"
 

@@ -30,6 +30,7 @@ MODELS = {
     "openai_responses": "openai:gpt-6.1-sol",
     "gemini": "gemini:gemini-3-pro",
 }
+assert {*MODELS} == {*DIALECTS} - {"openrouter"}, "a dialect without a model"
 HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization": "Bearer k", "x-goog-api-key": "k"}
 
 

@@ -14,6 +14,8 @@ from holdfast.engine.repairs import texts as repair_texts
 from holdfast.lab import FAULTS
 from tests.engine.repair_lane import TOOLS, Lane, bodies, clock, extends, names, said, talk, timed, turned
 
+from .repair_lane import MODELS
+
 # Values in the system text
 
 
@@ -308,7 +310,7 @@ def test_the_line_by_which_a_client_is_billed_goes_through() -> None:
         assert lane.send(raw).raw == raw
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize("dialect", [name for name in MODELS if name != "anthropic"])
 @pytest.mark.parametrize("loop", [False, True])
 def test_a_clock_is_told_in_every_dialect(dialect: str, loop: bool) -> None:
     lane = Lane(dialect)

@@ -18,6 +18,7 @@ from google import genai
 from holdfast import report
 from holdfast.cli.run_client import gateway_for_run
 from holdfast.config import Config
+from holdfast.core.strategies import STRATEGIES
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.errors import HoldfastError
 from holdfast.gateway import discovery
@@ -397,7 +398,7 @@ def test_an_agents_own_settings_count_for_its_requests(tmp_path: Path) -> None:
     assert second == said("one")
 
 
-@pytest.mark.parametrize("strategy", ["two-point", "rolling", "zones", "three-block", "economic"])
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "passthrough"])
 def test_e3_under_every_strategy_the_preferences_are_kept_for_an_hour(tmp_path: Path, strategy: str) -> None:
     simulator = RecordingSimulator()
     with simulating(simulator) as upstream, gated(tmp_path, upstream, **ON, cache__strategy=strategy) as gate:

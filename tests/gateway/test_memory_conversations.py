@@ -13,6 +13,7 @@ import pytest
 from holdfast.config.sections.cache import Cache
 from holdfast.engine.passage import Passage
 from holdfast.simulator.provider import Exchange
+from tests.engine.driver import MODELS
 from tests.memory.memory_door import DECISION, HOST, PROJECT, MemoryDoor, client_request, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
@@ -240,7 +241,7 @@ TURNS = (QUESTION, "So. " * 50, "Go on.", "So. " * 50, "More.", "So. " * 50, "Ev
 
 
 class TestWhoseChangeItIs:
-    @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+    @pytest.mark.parametrize("dialect", MODELS)
     def test_a_client_that_changes_its_system_text_is_not_excused_by_memory(
         self, door: MemoryDoor, dialect: str
     ) -> None:
@@ -250,7 +251,7 @@ class TestWhoseChangeItIs:
         assert (says(later), says(later, RESET)) == ("stable; deltas=1", "")
         assert door.told("cache.reset") == []
 
-    @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+    @pytest.mark.parametrize("dialect", MODELS)
     @pytest.mark.parametrize("everybody", [False, True], ids=["once", "everybody"])
     def test_without_memory_it_departs_until_the_provider_has_taken_it(
         self, door: MemoryDoor, dialect: str, everybody: bool

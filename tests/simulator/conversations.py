@@ -14,6 +14,7 @@ MODELS = {
     "openai_responses": "gpt-6.1-sol",
     "gemini": "gemini-3-pro",
 }
+assert {*MODELS} == {*DIALECTS} - {"openrouter"}, "a dialect without a model"
 DIALECT_NAMES = tuple(MODELS)
 WEATHER = ToolDefinition(
     "get_weather",

@@ -15,11 +15,12 @@ from holdfast.simulator.messages import HttpRequest, HttpResponse
 from holdfast.simulator.steps import Abort, Began, End, Send, Start, Step, Wait, plan
 from holdfast.wire import DIALECTS
 
+from .conversations import DIALECT_NAMES
+
 CALL = HttpRequest("POST", "/v1/messages", {"x-session-id": "one"})
 PLAIN = HttpResponse(200, (("content-type", "application/json"),), b'{"id":"msg_1"}')
 EVENTS = (b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n", b"data: 4\n\n")
 STREAM = HttpResponse(200, (("content-type", "text/event-stream"),), chunks=EVENTS)
-DIALECT_NAMES = ["anthropic", "openai_chat", "openai_responses", "gemini"]
 
 
 def fault(kind: str, **options: Any) -> Fault:

@@ -17,6 +17,8 @@ from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, 
 from holdfast.simulator.server import running
 from tests.simulator.http_client import ANTHROPIC, GEMINI, OPENAI, Client, marked, message
 
+from .conversations import DIALECT_NAMES
+
 WORDS = "A reply of some length, so that it comes in several pieces and can be cut."
 
 
@@ -208,7 +210,7 @@ def last_usage(dialect: str, found: list[Any]) -> tuple[int, int]:
     return used["promptTokenCount"], used.get("candidatesTokenCount", 0) + used.get("thoughtsTokenCount", 0)
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
 @pytest.mark.parametrize(("word", "limit"), [("text", 500), ("text", 5), ("tool", 500), ("think", 500), ("nothing", 9)])
 def test_every_stream_ends_and_tells_what_was_billed(client: Client, dialect: str, word: str, limit: int) -> None:
     response = client.post(*asked(dialect, word, limit))

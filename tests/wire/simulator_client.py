@@ -12,6 +12,7 @@ from holdfast.records import Extra, Message, Request, Text, ToolDefinition, Tool
 from holdfast.simulator import HttpRequest, Script, Simulator, VirtualClock
 from holdfast.simulator import HttpResponse as Response
 from holdfast.simulator.messages import Part, Reply, Stop, Thought, ToolCall, Words
+from holdfast.wire import DIALECTS
 from holdfast.wire.answers import Answer, AnswerReader, Piece
 from tests.wire.marked_bodies import encoded
 
@@ -22,6 +23,7 @@ MODELS = {
     "gemini": "gemini-3-pro",
     "openrouter": "deepseek-reasoner",
 }
+assert {*MODELS} == {*DIALECTS}, "a dialect without a model"
 NAMES = tuple(MODELS)
 TEXT = 'Ünïcode 😀 and "quotes", back\\slashes,\nlines and a tail that is long enough for several pieces.'
 THOUGHT = Thought("Let me think about this for a while.")

@@ -10,6 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.config.sections.cache import Cache
+from holdfast.core.strategies import STRATEGIES
 from holdfast.engine.passage import Incoming, Passage
 from holdfast.wire import DIALECTS, Body, Dialect, dialect_of
 from tests import shapes
@@ -22,7 +23,7 @@ RUNS = [
 ]
 ids = [f"{run[0].client}/{run[0].run}" for run in RUNS if run]
 each_run = pytest.mark.parametrize("run", [run for run in RUNS if run], ids=ids)
-STRATEGIES = ("economic", "rolling", "two-point", "zones", "three-block")
+MARKING = [name for name in STRATEGIES if name != "passthrough"]
 
 
 def incoming(shape: Shape, encoding: str = "") -> Incoming:
@@ -67,7 +68,7 @@ def unwrapped(raw: bytes, dialect: Dialect, model: str) -> list[bytes]:
 
 @pytest.mark.unmeasured
 @each_run
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", MARKING)
 def test_without_markers_it_is_what_the_client_sent(run: list[Shape], strategy: str) -> None:
     door = Door(Cache(strategy=strategy, repair="off"))  # type: ignore[arg-type]
     for shape, passage, dialect, model in passed(door, run):
