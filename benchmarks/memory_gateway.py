@@ -30,7 +30,7 @@ from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Incoming, Passages
-from holdfast.memory.injection import Injecting
+from holdfast.memory.injection import MemoryInjector
 from holdfast.memory.knowledge import Knowledge
 from holdfast.records import Usage, usage
 from holdfast.records.events import Bus
@@ -108,7 +108,7 @@ def play(name: str, arm: Arm, *, marks: bool) -> Played:
     said, spent = list[tuple[str, str]](), list[Usage]()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch, open_store(Path(scratch, "h.db")) as store:
         engine, identities = EngineCore(settings, store=store, bus=bus, strict=True), Identities(KEY, store=store)
-        injecting = Injecting(engine, store, lambda _agent: settings, clock=clock.now)
+        injecting = MemoryInjector(engine, store, lambda _agent: settings, clock=clock.now)
         passages = Passages(engine, identities, settings, clock=clock.now, remembering=injecting)
         known = Knowledge(store, identities.tenant(HEADERS, ""), project=PROJECT, clock=clock.now)
         entries = [] if arm == "none" else fill(known)

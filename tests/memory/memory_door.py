@@ -15,7 +15,6 @@ from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Passage, Passages, Timers
-from holdfast.memory.injection import Injecting
 from holdfast.memory.knowledge import Knowledge
 from holdfast.records.events import Bus
 from holdfast.simulator import Simulator, VirtualClock
@@ -54,7 +53,7 @@ class MemoryDoor(Door):
         self.store = open_store(self.path)
         self.engine = EngineCore(lambda _agent: self.settings, store=self.store, bus=self.bus, strict=True)
         self.identities = Identities(KEY, store=self.store)
-        self.injecting = Injecting(self.engine, self.store, lambda _agent: self.settings, clock=self.clock.now)
+        self.injecting = MemoryInjector(self.engine, self.store, lambda _agent: self.settings, clock=self.clock.now)
         self.passages = Passages(
             self.engine,
             self.identities,

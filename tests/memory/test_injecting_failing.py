@@ -14,7 +14,7 @@ import pytest
 from holdfast.config.sections.server import Limits
 from holdfast.engine.passage import Passage
 from holdfast.memory.entries import Delta, Stable
-from holdfast.memory.injection_state import Given, Told, decode, encode, standing, with_delta
+from holdfast.memory.injection_state import LaneMemory, ToldDelta, decode, encode, present_deltas, with_delta
 from tests.memory.memory_door import TENANT, MemoryDoor, client_request, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
@@ -186,7 +186,7 @@ class TestTogether:
         ids = door.learn()
         other = MemoryDoor(tmp_path / "m.db")
         other.clock.set(door.clock.now())
-        decided, theirs = door.injecting._decided, list[Passage]()
+        decided, theirs = door.injecting._decide, list[Passage]()
 
         def interrupted(*arguments: Any) -> Any:
             found = decided(*arguments)
@@ -195,7 +195,7 @@ class TestTogether:
                 theirs.append(sent(other, QUESTION))
             return found
 
-        monkeypatch.setattr(door.injecting, "_decided", interrupted)
+        monkeypatch.setattr(door.injecting, "_decide", interrupted)
         ours = sent(door, QUESTION)
         other.close()
         assert b"elsewhere" in theirs[0].raw
@@ -215,8 +215,8 @@ class TestTogether:
 class TestState:
     def test_what_cannot_be_read_is_as_good_as_nothing(self) -> None:
         assert decode(b"\xff") is None
-        assert decode(encode(Given(version=2))) is None
-        given = Given(stable=Stable(text="x", entries=(("k1", "h"),)), started=True)
+        assert decode(encode(LaneMemory(version=2))) is None
+        given = LaneMemory(stable=Stable(text="x", entries=(("k1", "h"),)), started=True)
         assert decode(encode(given)) == given
 
     def test_a_lane_with_such_a_state_goes_on_without(self, door: MemoryDoor) -> None:
@@ -241,10 +241,12 @@ class TestState:
     def test_old_ones_go_when_there_are_too_many(self, monkeypatch: pytest.MonkeyPatch, door: MemoryDoor) -> None:
         monkeypatch.setattr("holdfast.memory.injection_state.MOST", 3)
         blocks = door.engine.read(door.begin(client_request(QUESTION)).prepared.sent).prompt.blocks  # type: ignore[union-attr]
-        told = tuple(Told(block=bytes([n]) * 16, occurrence=1, text=str(n)) for n in range(3))
-        here = Told(block=blocks[-1].digest, occurrence=1, text="here")
-        given = Given(told=(here, *told))
-        after = with_delta(given, Delta(text="new", entries=(), why="changed"), blocks, 0, standing(given, blocks))
+        told = tuple(ToldDelta(block=bytes([n]) * 16, occurrence=1, text=str(n)) for n in range(3))
+        here = ToldDelta(block=blocks[-1].digest, occurrence=1, text="here")
+        given = LaneMemory(told=(here, *told))
+        after = with_delta(
+            given, Delta(text="new", entries=(), why="changed"), blocks, 0, present_deltas(given, blocks)
+        )
         assert [each.text for each in after.told] == ["here", "2", "new"]
 
     def test_of_how_many_tenants_it_is_known_is_bounded(
@@ -253,9 +255,9 @@ class TestState:
         monkeypatch.setattr("holdfast.memory.injection.TENANTS", 2)
         door.learn()
         sent(door, QUESTION)
-        assert [door.injecting._was_given(name) for name in (TENANT, "a", "b", "c", TENANT)] == [
+        assert [door.injecting._has_memory(name) for name in (TENANT, "a", "b", "c", TENANT)] == [
             True,
             *[False] * 3,
             True,
         ]
-        assert len(door.injecting._had) <= 2
+        assert len(door.injecting._tenants) <= 2

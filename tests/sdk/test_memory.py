@@ -21,7 +21,7 @@ from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.errors import HoldfastError
-from holdfast.memory.injection import Injecting
+from holdfast.memory.injection import MemoryInjector
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import SqliteStore, open_store
 from holdfast.store.rows import Call
@@ -164,7 +164,7 @@ def test_whatever_fails_the_programs_own_bytes_go(store: SqliteStore, monkeypatc
     def broken(*_: object) -> None:
         raise HoldfastError("no store")
 
-    monkeypatch.setattr(Injecting, "remember", broken)
+    monkeypatch.setattr(MemoryInjector, "remember", broken)
     program = Asking(Engine(settings(), store=store))
     program.ask(ASKED)
     assert program.sent[0]["messages"] == [{"role": "user", "content": ASKED}]
@@ -188,13 +188,13 @@ def test_with_a_store_nothing_is_said(store: SqliteStore, caplog: pytest.LogCapt
 
 def test_an_event_loop_does_not_wait_for_the_store(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
-    whole = Injecting.remember
+    whole = MemoryInjector.remember
 
-    def watched(injecting: Injecting, reminder: Any) -> Any:
+    def watched(injecting: MemoryInjector, reminder: Any) -> Any:
         threads.append(threading.current_thread())
         return whole(injecting, reminder)
 
-    monkeypatch.setattr(Injecting, "remember", watched)
+    monkeypatch.setattr(MemoryInjector, "remember", watched)
     program = Asking(Engine(settings(), store=store))
     asyncio.run(program.ask_async(ASKED))
     assert FACT in json.dumps(program.sent)
@@ -204,14 +204,14 @@ def test_an_event_loop_does_not_wait_for_the_store(store: SqliteStore, monkeypat
 
 def test_a_request_that_is_given_up_meanwhile_is_abandoned(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, go_on = threading.Event(), threading.Event()
-    whole = Injecting.remember
+    whole = MemoryInjector.remember
 
-    def slow(injecting: Injecting, reminder: Any) -> Any:
+    def slow(injecting: MemoryInjector, reminder: Any) -> Any:
         entered.set()
         go_on.wait(20)
         return whole(injecting, reminder)
 
-    monkeypatch.setattr(Injecting, "remember", slow)
+    monkeypatch.setattr(MemoryInjector, "remember", slow)
     program = Asking(Engine(settings(), store=store))
 
     async def main() -> None:

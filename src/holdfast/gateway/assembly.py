@@ -13,7 +13,7 @@ from holdfast.engine import EngineCore, Reports
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Passages, Switch, warm_up
 from holdfast.errors import HoldfastError
-from holdfast.memory import Injecting
+from holdfast.memory import MemoryInjector
 from holdfast.serving import is_loopback
 from holdfast.store import Store, open_store, path_of
 from holdfast.upstream import HttpClient
@@ -127,14 +127,16 @@ class Gateway:
                 self.store.close()
 
 
-def _memory(config: Config, engine: EngineCore, store: Store | None, clock: Callable[[], float]) -> Injecting | None:
+def _memory(
+    config: Config, engine: EngineCore, store: Store | None, clock: Callable[[], float]
+) -> MemoryInjector | None:
     """Memory for the clients. What is known stands in the store: none without one. Where nobody's settings ask for it,
     conversations that were given some before are told apart from those that the client itself changed."""
     if store is None:
         if any(config.for_agent(agent).memory.inject for agent in ("", *config.agents)):
             log.warning("memory.inject is on, but nothing is stored; clients get no memory")
         return None
-    return Injecting(engine, store, config.for_agent, agents=config.agents, clock=clock)
+    return MemoryInjector(engine, store, config.for_agent, agents=config.agents, clock=clock)
 
 
 def _check_memory(config: Config, loopback: bool) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from .files import FILES, STORES, MemoryFiles, digest
     from .ids import LEAST, begun, is_id, is_named, project_of, tidy
-    from .injection import Injecting
+    from .injection import MemoryInjector
     from .judgement import Judge, Judgement, project_label, utc_time
     from .knowledge import Knowledge, UnchangedError
     from .markdown import EVERYWHERE, Imported, Planned, exported, import_, parsed, planned
@@ -48,7 +48,7 @@ else:
             ),
             ".files": "FILES MemoryFiles STORES digest",
             ".ids": "LEAST begun is_id is_named project_of tidy",
-            ".injection": "Injecting",
+            ".injection": "MemoryInjector",
             ".judgement": "Judge Judgement project_label utc_time",
             ".knowledge": "Knowledge UnchangedError",
             ".markdown": "EVERYWHERE Imported Planned exported import_ parsed planned",

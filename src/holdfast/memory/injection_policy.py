@@ -1,6 +1,6 @@
-"""What a request of a gateway's client is given of memory: all its lane was given before, and what is new.
+"""Which memory a request of a client is given: all that its lane was given before, and what is new.
 
-Decides; who asks makes it durable, and falls back to what was before where that does not succeed.
+Pure decisions. The caller stores them, and falls back to the memory before where that fails.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from holdfast.records.events import MemorySurfaced
 from holdfast.wire import Body, Reading, UserText, continued, injected, said, words
 
 from .entries import Context, Delta, Known, Stable
-from .injection_state import Given, Standing, standing, with_delta
+from .injection_state import LaneMemory, PresentDeltas, present_deltas, with_delta
 from .knowledge import Knowledge
 from .surface import Surfacing
 
 START = "session_start"
 QUERY = 4_000
-"""Characters of what was said that are looked up."""
+"""Characters of the user's text that are used as a query."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """A request: the client's body and its reading, what counts for its lane, and what is known of the one before.
-    `earlier` are the digests of the messages that the client sent last, where that is known."""
+class InjectionRequest(Struct, frozen=True, kw_only=True):
+    """A request: the client's body and its reading, the settings of its lane, and the request before. `earlier` are the
+    digests of the messages that the client sent last, where they are known."""
 
     body: Body
     reading: Reading
     lane: Lane
     now: float
-    memory: Memory
+    settings: Memory
     keep_bodies: bool
     project: str | None
     joined: bool
@@ -53,7 +53,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     @property
     def after(self) -> str:
-        """What stands at the provider already, by its name."""
+        """The name of what the request continues at the provider."""
         return continued(self.body)
 
     @property
@@ -61,146 +61,156 @@ class Asked(Struct, frozen=True, kw_only=True):
         """The digests of the messages' blocks."""
         return b"".join([block.digest for block in self.blocks if block.section == "messages"])
 
-    def standing(self, given: Given) -> Standing:
-        """What the lane was told, where it stands in this request."""
-        return standing_in(self.body, self.reading, given)
+    def present_deltas(self, memory: LaneMemory) -> PresentDeltas:
+        """The deltas of the lane that are present in this request."""
+        return present_in(self.body, self.reading, memory)
 
 
-def standing_in(body: Body, reading: Reading, given: Given) -> Standing:
-    """What a lane was told, where it stands in a request of its own. Of a response several may go on; of a
-    conversation that the provider keeps there is one end."""
+def present_in(body: Body, reading: Reading, memory: LaneMemory) -> PresentDeltas:
+    """The deltas of a lane that are present in a request of its own. Several requests may continue one response; a
+    conversation that the provider keeps has one end."""
     forks = previous_response(body) is not None
-    return standing(given, reading.prompt.blocks, continued(body), forks=forks)
+    return present_deltas(memory, reading.prompt.blocks, continued(body), forks=forks)
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """What a request is given; `before` is what it is given if the news cannot be kept. `news` is what is put into a
-    prompt for the first time."""
+    """The memory of a request. `before` is the memory if the news cannot be stored; `news` is what enters a prompt for
+    the first time."""
 
-    given: Given
-    before: Given = Given()
+    memory: LaneMemory
+    before: LaneMemory = LaneMemory()
     news: tuple[MemorySurfaced, ...] = ()
     write: bool = False
 
     @property
     def without_news(self) -> Decision:
-        """The same where nothing new could be kept."""
-        return Decision(given=self.before, before=self.before)
+        """The same where nothing new can be stored."""
+        return Decision(memory=self.before, before=self.before)
 
     @property
     def block_changed(self) -> bool:
-        return self.given.context.text != self.before.context.text
+        return self.memory.context.text != self.before.context.text
 
 
-def begin(asked: Asked) -> Decision:
-    """The first request of a lane; or of one that has sent something without memory: its system text stays, and what
-    was not announced there does not come."""
-    nothing = Given(
-        started=True, late=True, project=asked.project, placement=asked.memory.placement, joined=asked.joined
+def begin(request: InjectionRequest) -> Decision:
+    """The first request of a lane, or of one that has sent a request without memory: its system text stays, and without
+    an announcement there no memory follows."""
+    nothing = LaneMemory(
+        started=True, late=True, project=request.project, placement=request.settings.placement, joined=request.joined
     )
-    if asked.last is not None:
-        return Decision(given=nothing, before=nothing)
-    surfacing, query = asked.surfacing(asked.project), words(asked.body)[:QUERY]
-    stable, context, news = surfacing.stable(now=asked.now), Context(), list[MemorySurfaced]()
-    if asked.memory.placement == "blocks":
+    if request.last is not None:
+        return Decision(memory=nothing, before=nothing)
+    surfacing, query = request.surfacing(request.project), words(request.body)[:QUERY]
+    stable, context, news = surfacing.stable(now=request.now), Context(), list[MemorySurfaced]()
+    if request.settings.placement == "blocks":
         context = surfacing.context(query, stable=stable)
-    late = injected(asked.body, stable.text or context.text or "-", joined=asked.joined) is None
+    late = injected(request.body, stable.text or context.text or "-", joined=request.joined) is None
     if late:
         stable, context = Stable(), Context()
-    given = replace(nothing, stable=stable, context=context, started=False, late=late)
+    memory = replace(nothing, stable=stable, context=context, started=False, late=late)
     if stable.text:
         news.append(_news("stable", START, stable.entries, stable.text))
     if context.text:
         news.append(_news("context", START, context.entries, context.text))
-    further = _further(asked, given, surfacing)
-    write = not further.given.is_empty
-    return Decision(given=further.given, before=nothing, news=(*news, *further.news), write=write)
+    later = _later(request, memory, surfacing)
+    write = not later.memory.is_empty
+    return Decision(memory=later.memory, before=nothing, news=(*news, *later.news), write=write)
 
 
-def again(asked: Asked, given: Given, *, inherited: bool = False) -> Decision:
-    """A later request of a lane, or the first of one that goes on with what another was given."""
-    further = _further(asked, given, asked.surfacing(given.project))
-    before = Given(started=True, late=True, project=given.project, placement=given.placement) if inherited else given
-    return replace(further, before=before, write=further.write or inherited)
+def again(request: InjectionRequest, memory: LaneMemory, *, inherited: bool = False) -> Decision:
+    """A later request of a lane, or the first of one that inherits the memory of another."""
+    later = _later(request, memory, request.surfacing(memory.project))
+    before = (
+        LaneMemory(started=True, late=True, project=memory.project, placement=memory.placement) if inherited else memory
+    )
+    return replace(later, before=before, write=later.write or inherited)
 
 
-def _further(asked: Asked, given: Given, surfacing: Surfacing) -> Decision:
-    """What is new for a lane that was given so much."""
-    spoken, here = said(asked.body), asked.standing(given)
-    place = None if spoken is None else _place(asked, spoken)
-    new = place is not None and place not in here.told and _is_new(asked, given, here, place)
-    if given.placement == "blocks":
-        return _block(asked, given, surfacing, spoken) if new or asked.refresh else Decision(given=given, before=given)
-    if place is None or spoken is None or not new or here.is_full or not given.stable.text:  # they are announced there
-        return Decision(given=given, before=given)
-    query, first = spoken.words[:QUERY], not given.started
-    delta = _delta(asked, given, surfacing, here, query, first)
-    started = replace(given, started=True) if first else given
+def _later(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing) -> Decision:
+    """What is new for a lane with this memory."""
+    user_text, present = said(request.body), request.present_deltas(memory)
+    place = None if user_text is None else _place(request, user_text)
+    new = place is not None and place not in present.told and _is_new(request, memory, present, place)
+    if memory.placement == "blocks":
+        return (
+            _block(request, memory, surfacing, user_text)
+            if new or request.refresh
+            else Decision(memory=memory, before=memory)
+        )
+    if (
+        place is None or user_text is None or not new or present.is_full or not memory.stable.text
+    ):  # they are announced there
+        return Decision(memory=memory, before=memory)
+    query, first = user_text.words[:QUERY], not memory.started
+    delta = _delta(request, memory, surfacing, present, query, first)
+    started = replace(memory, started=True) if first else memory
     if delta is None:
-        return Decision(given=started, before=given, write=first and not given.is_empty)
+        return Decision(memory=started, before=memory, write=first and not memory.is_empty)
     news = _news("delta", delta.why, delta.entries, delta.text)
-    told = with_delta(started, delta, asked.blocks, place, here, asked.after)
-    return Decision(given=told, before=given, news=(news,), write=True)
+    updated = with_delta(started, delta, request.blocks, place, present, request.after)
+    return Decision(memory=updated, before=memory, news=(news,), write=True)
 
 
-def _delta(asked: Asked, given: Given, surfacing: Surfacing, here: Standing, query: str, first: bool) -> Delta | None:
-    """What is to be told now: all that is gone with a part of the history in one, or else what is new."""
-    told, lost = here.hashes(given.stable), here.lost(given)
-    if lost and here.count < asked.memory.delta_max:
-        delta = surfacing.again(lost, {**lost, **told})
+def _delta(
+    request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing, present: PresentDeltas, query: str, first: bool
+) -> Delta | None:
+    """The next delta: all that was lost with a part of the history at once, or else what is new."""
+    hashes, lost = present.hashes(memory.stable), present.lost(memory)
+    if lost and present.count < request.settings.delta_max:
+        delta = surfacing.again(lost, {**lost, **hashes})
         if delta is not None:
             return delta
-    looks = first or asked.memory.retrieve == "every_turn"
-    return surfacing.delta(told, query if looks else None, first=first, given=here.count)
+    looks = first or request.settings.retrieve == "every_turn"
+    return surfacing.delta(hashes, query if looks else None, first=first, given=present.count)
 
 
-def _block(asked: Asked, given: Given, surfacing: Surfacing, spoken: UserText | None) -> Decision:
-    """The context block where it is another from now on; the stable one never is."""
-    same = Decision(given=given, before=given)
-    if given.late or (asked.last is None and not asked.refresh):  # a first request has just been given its own
+def _block(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing, user_text: UserText | None) -> Decision:
+    """The context block if it changes now; the stable one never does."""
+    same = Decision(memory=memory, before=memory)
+    if memory.late or (request.last is None and not request.refresh):  # a first request has just been given its own
         return same
-    looks = asked.refresh or asked.memory.retrieve == "every_turn"
-    query = (words(asked.body) if spoken is None else spoken.words)[:QUERY] if looks else None
-    context = surfacing.changed_context(given.context, query, stable=given.stable, refresh=asked.refresh)
+    looks = request.refresh or request.settings.retrieve == "every_turn"
+    query = (words(request.body) if user_text is None else user_text.words)[:QUERY] if looks else None
+    context = surfacing.changed_context(memory.context, query, stable=memory.stable, refresh=request.refresh)
     if context is None:
         return same
-    why = "refresh" if asked.refresh else "every_turn" if looks else "changed"
+    why = "refresh" if request.refresh else "every_turn" if looks else "changed"
     news = (_news("context", why, context.entries, context.text),) if context.text else ()
-    return Decision(given=replace(given, context=context), before=given, news=news, write=True)
+    return Decision(memory=replace(memory, context=context), before=memory, news=news, write=True)
 
 
-def _place(asked: Asked, spoken: UserText) -> int | None:
-    """The block of the prompt that a block of the body is."""
-    origin = asked.reading.prompt.origin
+def _place(request: InjectionRequest, user_text: UserText) -> int | None:
+    """The block of the prompt that stands for a block of the body."""
+    origin = request.reading.prompt.origin
     if not origin:
-        return spoken.block
-    return next((index for index, place in enumerate(origin) if place == spoken.block), None)
+        return user_text.block
+    return next((index for index, place in enumerate(origin) if place == user_text.block), None)
 
 
-def _is_new(asked: Asked, given: Given, here: Standing, place: int) -> bool:
-    """Whether nothing was sent yet from this block on. In front of what was sent nothing is put any more."""
-    if asked.last is None:
+def _is_new(request: InjectionRequest, memory: LaneMemory, present: PresentDeltas, place: int) -> bool:
+    """Whether nothing was sent yet from this block on. Nothing is put in front of what was sent."""
+    if request.last is None:
         return True
-    if asked.earlier is None:  # not known here: only what lies behind all that the lane has sent is surely new
-        texts = texts_of(asked.reading, here)
-        made = injected(asked.body, given.stable.text, given.context.text, texts, joined=given.joined)
-        added = 0 if made is None else made.blocks - len(asked.body.blocks)
-        return place + added >= len(asked.last)
-    messages, digest = asked.messages, asked.blocks[place].digest
-    first = len(asked.blocks) * DIGEST - len(messages)
+    if request.earlier is None:  # not known here: only what lies behind all that the lane has sent is surely new
+        texts = texts_of(request.reading, present)
+        injection = injected(request.body, memory.stable.text, memory.context.text, texts, joined=memory.joined)
+        added = 0 if injection is None else injection.blocks - len(request.body.blocks)
+        return place + added >= len(request.last)
+    messages, digest = request.messages, request.blocks[place].digest
+    first = len(request.blocks) * DIGEST - len(messages)
     same = 0
-    while messages[same : same + DIGEST] and messages[same : same + DIGEST] == asked.earlier[same : same + DIGEST]:
+    while messages[same : same + DIGEST] and messages[same : same + DIGEST] == request.earlier[same : same + DIGEST]:
         same += DIGEST
     if place * DIGEST - first < same:
         return False
-    occurrence = sum(1 for block in asked.blocks[: place + 1] if block.digest == digest)
-    sent = sum(asked.earlier[at : at + DIGEST] == digest for at in range(0, len(asked.earlier), DIGEST))
+    occurrence = sum(1 for block in request.blocks[: place + 1] if block.digest == digest)
+    sent = sum(request.earlier[at : at + DIGEST] == digest for at in range(0, len(request.earlier), DIGEST))
     return occurrence > sent
 
 
-def texts_of(reading: Reading, here: Standing) -> dict[int, list[str]]:
-    """What stands in front of the blocks of the body."""
-    return {reading.prompt.place(index): [each.text for each in told] for index, told in here.told.items()}
+def texts_of(reading: Reading, present: PresentDeltas) -> dict[int, list[str]]:
+    """The texts in front of blocks of the body."""
+    return {reading.prompt.place(index): [each.text for each in told] for index, told in present.told.items()}
 
 
 def _news(place: str, why: str, known: Known, text: str) -> MemorySurfaced:

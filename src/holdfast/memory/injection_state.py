@@ -25,16 +25,16 @@ from .entries import Context, Delta, Known, Stable
 
 VERSION = 1
 MOST = 64
-"""Deltas that are kept of a lane: all are read with every request. For another one the oldest goes that stands in the
-request no more; where all of them stand there, none comes."""
+"""Deltas kept of a lane: all are read with every request. A further one replaces the oldest that is present no more;
+where all are present, none is added."""
 
 logger = logging.getLogger(__name__)
 MOST_LANES = 2_000
 """Lanes a process remembers."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """A delta, and the block in front of which it stands; `after` is what its request named as said before."""
+class ToldDelta(Struct, frozen=True, kw_only=True):
+    """A delta, and the block in front of which it stands; `after` names what its request continued."""
 
     block: bytes
     occurrence: int
@@ -43,13 +43,13 @@ class Told(Struct, frozen=True, kw_only=True):
     entries: Known = ()
 
 
-class Given(Struct, frozen=True, kw_only=True):
-    """All a lane was given. Its stable block never changes. `started`: what its first words bring up was looked for."""
+class LaneMemory(Struct, frozen=True, kw_only=True):
+    """All memory of a lane. Its stable block never changes. `started`: the first query was searched."""
 
     version: int = VERSION
     stable: Stable = Stable()
     context: Context = Context()
-    told: tuple[Told, ...] = ()
+    told: tuple[ToldDelta, ...] = ()
     started: bool = False
     late: bool = False
     """Its system text was sent without memory, or has no place for any, and stays so."""
@@ -70,9 +70,9 @@ class RecentLane(Struct):
     """The digests of the message blocks that its client sent last."""
     after: str = ""
     """The response or conversation at the provider that its last request continued."""
-    given: Given | None = None
+    memory: LaneMemory | None = None
     """The memory that went with its last request."""
-    late: Given | None = None
+    late: LaneMemory | None = None
     """The same where the store did not keep up and may hold what was never sent."""
     changed: str | None = None
     """The call with which its context block became another one, until the provider accepts a later call."""
@@ -101,15 +101,15 @@ class RecentLanes:
             return self._lanes.peek((lane.tenant, lane.id))
 
 
-class Standing(Struct, frozen=True):
-    """Of what a lane was told, what stands in a request: by the number of the block it stands in front of. `before` is
-    what stands at the provider, before the request."""
+class PresentDeltas(Struct, frozen=True):
+    """The deltas of a lane that are present in a request, by the number of the block behind them. `before` are those at
+    the provider, before the request."""
 
-    told: dict[int, tuple[Told, ...]]
-    before: tuple[Told, ...] = ()
+    told: dict[int, tuple[ToldDelta, ...]]
+    before: tuple[ToldDelta, ...] = ()
 
     @property
-    def all(self) -> list[Told]:
+    def all(self) -> list[ToldDelta]:
         return [*self.before, *(each for place in sorted(self.told) for each in self.told[place])]
 
     @property
@@ -118,69 +118,71 @@ class Standing(Struct, frozen=True):
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more can be told."""
+        """Whether no further delta may be added."""
         return self.count >= MOST
 
     def hashes(self, stable: Stable) -> dict[str, str]:
-        """What the conversation knows of each entry, as it was last told."""
-        known = dict(stable.entries)
+        """The hash of each entry as the conversation was last told it."""
+        hashes = dict(stable.entries)
         for each in self.all:
-            known.update(each.entries)
-        return known
+            hashes.update(each.entries)
+        return hashes
 
-    def lost(self, given: Given) -> dict[str, str]:
-        """What was told and stands nowhere any more."""
-        known, here = self.hashes(given.stable), {id(each) for each in self.all}
+    def lost(self, memory: LaneMemory) -> dict[str, str]:
+        """The entries that were told and are present no more."""
+        hashes, present = self.hashes(memory.stable), {id(each) for each in self.all}
         gone: dict[str, str] = {}
-        for each in given.told:
-            if id(each) not in here:
+        for each in memory.told:
+            if id(each) not in present:
                 gone.update(each.entries)
-        return {entry: told for entry, told in gone.items() if entry not in known and told}
+        return {entry: hash_ for entry, hash_ in gone.items() if entry not in hashes and hash_}
 
 
-def standing(given: Given, blocks: Sequence[Block], after: str = "", *, forks: bool = False) -> Standing:
-    """Where in these blocks of a client's request, which goes on `after` something, something was told before. Where
-    several may go on after the same (it `forks`), what another of them was told, and all since, stands elsewhere."""
-    wanted: dict[tuple[bytes, int], list[Told]] = {}
-    for told in given.told:
-        if not after or told.after == after:
-            wanted.setdefault((told.block, told.occurrence), []).append(told)
-    found: dict[int, tuple[Told, ...]] = {}
-    if wanted:
-        digests, seen = {told.block for told in given.told}, dict[bytes, int]()
+def present_deltas(
+    memory: LaneMemory, blocks: Sequence[Block], after: str = "", *, forks: bool = False
+) -> PresentDeltas:
+    """The deltas present in these blocks of a client's request, which continues `after`. If several requests may
+    continue the same (it `forks`), the deltas of another branch, and all later ones, are elsewhere."""
+    by_place: dict[tuple[bytes, int], list[ToldDelta]] = {}
+    for delta in memory.told:
+        if not after or delta.after == after:
+            by_place.setdefault((delta.block, delta.occurrence), []).append(delta)
+    by_block: dict[int, tuple[ToldDelta, ...]] = {}
+    if by_place:
+        digests, seen = {delta.block for delta in memory.told}, dict[bytes, int]()
         for index, block in enumerate(blocks):
             if block.digest in digests:
                 number = seen[block.digest] = seen.get(block.digest, 0) + 1
-                if (block.digest, number) in wanted:
-                    found[index] = tuple(wanted[block.digest, number])
+                if (block.digest, number) in by_place:
+                    by_block[index] = tuple(by_place[block.digest, number])
     if not after:
-        return Standing(found)
-    here = {id(each) for several in found.values() for each in several}
-    others = [told for told in given.told if id(told) not in here]
-    return Standing(found, tuple(takewhile(lambda told: not forks or told.after != after, others)))
+        return PresentDeltas(by_block)
+    present = {id(each) for deltas in by_block.values() for each in deltas}
+    others = [delta for delta in memory.told if id(delta) not in present]
+    return PresentDeltas(by_block, tuple(takewhile(lambda delta: not forks or delta.after != after, others)))
 
 
 def with_delta(
-    given: Given, delta: Delta, blocks: Sequence[Block], index: int, here: Standing, after: str = ""
-) -> Given:
-    """The same with a delta in front of a block."""
+    memory: LaneMemory, delta: Delta, blocks: Sequence[Block], index: int, present: PresentDeltas, after: str = ""
+) -> LaneMemory:
+    """The memory with a delta in front of a block."""
     digest = blocks[index].digest
     number = sum(1 for block in blocks[: index + 1] if block.digest == digest)
-    new = Told(block=digest, occurrence=number, after=after, text=delta.text, entries=delta.entries)
-    stands = {id(each) for each in here.all}
-    gone = [id(each) for each in given.told if id(each) not in stands][: max(0, len(given.told) - MOST + 1)]
-    return replace(given, told=(*(each for each in given.told if id(each) not in gone), new))
+    new = ToldDelta(block=digest, occurrence=number, after=after, text=delta.text, entries=delta.entries)
+    stands = {id(each) for each in present.all}
+    gone = [id(each) for each in memory.told if id(each) not in stands][: max(0, len(memory.told) - MOST + 1)]
+    return replace(memory, told=(*(each for each in memory.told if id(each) not in gone), new))
 
 
-def encode(given: Given) -> bytes:
-    return msgspec.msgpack.encode(given)
+def encode(memory: LaneMemory) -> bytes:
+    return msgspec.msgpack.encode(memory)
 
 
-def decode(data: bytes) -> Given | None:
-    """What was kept; None where it cannot be read, which is as if the lane had been given nothing."""
+def decode(data: bytes) -> LaneMemory | None:
+    """The stored memory; None where it cannot be read, which counts as none."""
     try:
-        given = msgspec.msgpack.decode(data, type=Given)
+        memory = msgspec.msgpack.decode(data, type=LaneMemory)
     except msgspec.DecodeError as error:
         logger.warning("a lane goes on without its memory, which cannot be read: %s", error)
         return None
-    return given if given.version == VERSION else None
+    return memory if memory.version == VERSION else None

@@ -51,7 +51,7 @@ _LISTED = 500
 """Entries of the project, and as many of every project, that a catalogue is chosen from: a store may have 100,000."""
 _CATALOGUE_PART = 4
 """One part in so many of the stable budget is for the catalogue, however many preferences there are."""
-_PATIENCE_S = 10.0
+_STORE_TIMEOUT_S = 10.0
 """How long the store is waited for. A session begins without a pin rather than not at all."""
 
 logger = logging.getLogger(__name__)
@@ -76,9 +76,9 @@ class Surfacing:
         audience: Audience,
         context_limit: int,
         output_limit: int,
-        patience: float = _PATIENCE_S,
+        timeout: float = _STORE_TIMEOUT_S,
     ) -> None:
-        self.knowledge, self._patience = knowledge, patience
+        self.knowledge, self._timeout = knowledge, timeout
         self.audience: Audience = audience
         self.budgets = budgets(settings, context_limit=context_limit, output_limit=output_limit)
         self._settings = settings
@@ -100,7 +100,7 @@ class Surfacing:
                 return made
             pin = Pin(tenant=tenant, key=key, text=made.text, entries=made.entries, made_at=at, until=at + PINNED_US)
             try:
-                pin = store.put_pin(pin).result(self._patience)  # of two that begin at once the first one counts
+                pin = store.put_pin(pin).result(self._timeout)  # of two that begin at once the first one counts
             except (HoldfastError, TimeoutError) as error:
                 warn_once(logger, "a stable memory block could not be pinned: %s", error)
         return Stable(text=pin.text, entries=pin.entries)

@@ -13,7 +13,7 @@ from holdfast.config import inert, load_config, secret
 from holdfast.engine import EngineCore, Reports
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Passages, Switch, warm_up
-from holdfast.memory import Injecting
+from holdfast.memory import MemoryInjector
 from holdfast.notices import warn_once
 
 _log = logging.getLogger(__name__)
@@ -40,6 +40,6 @@ def passages_of(engine: EngineCore, clock: Callable[[], float]) -> Passages:
     # client itself changed.
     memory = None
     if store is not None:
-        memory = Injecting(engine, store, engine.settings, agents=None, clock=clock)
+        memory = MemoryInjector(engine, store, engine.settings, agents=None, clock=clock)
     identities = Identities(key, store=store)
     return Passages(engine, identities, engine.settings, clock=clock, remembering=memory, switch=switch)
