@@ -174,7 +174,7 @@ def test_e12_e22_preferences_take_no_place_among_the_candidates(home: Choosing) 
     surfacing = home.asks(placement="blocks")
     stable = surfacing.stable(now=home.now)
     assert ids(surfacing.context("which rust?", stable=stable)) == ["k1000001", "k1000002"]
-    assert ids(surfacing.delta(told(stable), "which rust?", first=True, given=0)) == ["k1000001", "k1000002"]
+    assert ids(surfacing.delta(told(stable), "which rust?", first=True, deltas=0)) == ["k1000001", "k1000002"]
 
 
 @pytest.fixture

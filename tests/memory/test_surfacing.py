@@ -170,7 +170,7 @@ def test_shares_of_zero_say_nothing_of_that_kind(home: Bench) -> None:
     assert ANNOUNCEMENT_CLIENT not in home.stable("client", context_budget=0.0).text
     none = home.asks(context_budget=0.0)
     assert none.context("Node", stable=Stable()) == Context()
-    assert none.delta({}, "Node", first=True, given=0) is None
+    assert none.delta({}, "Node", first=True, deltas=0) is None
 
 
 def test_a_store_that_cannot_be_written_gives_the_text_all_the_same(
@@ -233,7 +233,7 @@ def test_e12_no_preference_is_context_memory_even_where_it_fits_best(home: Bench
     surfacing = home.asks(placement="blocks")
     stable = surfacing.stable(now=home.now)
     assert ids(surfacing.context("rust edition", stable=stable)) == ["k0000002"]
-    assert ids(surfacing.delta(told(stable), "rust edition", first=True, given=0)) == ["k0000002"]
+    assert ids(surfacing.delta(told(stable), "rust edition", first=True, deltas=0)) == ["k0000002"]
 
 
 def test_a_context_block_has_what_was_found_and_the_net_of_the_project(home: Bench) -> None:

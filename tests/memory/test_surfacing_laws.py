@@ -49,7 +49,7 @@ def everything(
     surfacing = home.asks(audience, placement=placement, limit=window[0], output=window[1])
     stable = surfacing.stable(now=home.now)
     context = surfacing.context(query, stable=stable)
-    delta = surfacing.delta(told(stable), query, first=True, given=0)
+    delta = surfacing.delta(told(stable), query, first=True, deltas=0)
     return [stable, context, delta, surfacing.again(ids(delta), told(delta))]
 
 
@@ -99,17 +99,17 @@ def test_no_delta_because_ranking_moved_or_others_came(
         filled(home, entries)
         surfacing = home.asks(retrieve=retrieve)
         stable = surfacing.stable(now=home.now)
-        known = told(stable, surfacing.delta(told(stable), query, first=True, given=0))
+        known = told(stable, surfacing.delta(told(stable), query, first=True, deltas=0))
         there = {entry["id"] for entry in entries}
         filled(home, [entry for entry in others if entry["id"] not in there])
         home.now += 7_200
         for each in known:  # says the same in other letters, with another certainty
             entry = home.knowledge.get(each)
             home.knowledge.edit(each, content=entry.content.upper(), confidence=0.55)
-        assert surfacing.delta(known, None, first=False, given=1) is None
-        assert home.asks(retrieve=retrieve, limit=30_000, output=0).delta(known, None, first=False, given=1) is None
+        assert surfacing.delta(known, None, first=False, deltas=1) is None
+        assert home.asks(retrieve=retrieve, limit=30_000, output=0).delta(known, None, first=False, deltas=1) is None
         if retrieve == "session_start":
-            assert surfacing.delta(known, query, first=False, given=1) is None
+            assert surfacing.delta(known, query, first=False, deltas=1) is None
 
 
 @settings(max_examples=25)
@@ -121,16 +121,16 @@ def test_every_material_change_of_what_was_told_is_told_once(
         filled(home, entries)
         surfacing = home.asks()
         stable = surfacing.stable(now=home.now)
-        known = told(stable, surfacing.delta(told(stable), query, first=True, given=0))
+        known = told(stable, surfacing.delta(told(stable), query, first=True, deltas=0))
         touched = data.draw(st.sets(st.sampled_from(sorted(known)))) if known else set()
         for each in sorted(touched):
             if data.draw(st.booleans()):
                 home.knowledge.forget(each)
             else:
                 home.knowledge.edit(each, content="Something else holds.")
-        delta = surfacing.delta(known, None, first=False, given=1)
+        delta = surfacing.delta(known, None, first=False, deltas=1)
         assert set(ids(delta)) == touched
-        assert surfacing.delta(known | told(delta), None, first=False, given=2) is None
+        assert surfacing.delta(known | told(delta), None, first=False, deltas=2) is None
         assert surfacing.stable(now=home.now) == stable
 
 
@@ -145,5 +145,5 @@ def test_nothing_is_larger_than_its_budget(
         stable = surfacing.stable(now=home.now)
         assert size(stable.text.partition("\n\n")[2]) <= surfacing.budgets.stable
         assert size(surfacing.context(query, stable=stable).text) <= surfacing.budgets.context(size(stable.text))
-        delta = surfacing.delta({}, query, first=True, given=0)
+        delta = surfacing.delta({}, query, first=True, deltas=0)
         assert delta is None or size(delta.text) <= surfacing.budgets.context(surfacing.budgets.stable)

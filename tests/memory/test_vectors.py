@@ -226,8 +226,8 @@ def test_many_filters_one_after_the_other_are_answered_each_for_itself(store: St
         for number in range(30):
             among = KnowledgeFilter(project=f"p{number}", projects="project")
             assert ids(vectors.search("north", among, 5)) == [f"k00000{number:02}"]
-    assert vectors._known is not None
-    assert len(vectors._known.left) == 16
+    assert vectors._matrix is not None
+    assert len(vectors._matrix.rows_by_filter) == 16
 
 
 categories = st.sampled_from(["preference", "gotcha", "pattern"])

@@ -174,7 +174,7 @@ def _choose(session: Session, chooser: Surfacing, message: str) -> tuple[Event, 
     lost = _lost(session) if state.deltas < memory.delta_max else []
     delta = chooser.again(lost, shown) if lost else None
     if delta is None:
-        delta = chooser.delta(shown, query, first=first, given=state.deltas)
+        delta = chooser.delta(shown, query, first=first, deltas=state.deltas)
     return (*_unsaid(lost, delta), *(() if delta is None else (_surfaced("delta", delta, delta.why),)))
 
 

@@ -1,4 +1,4 @@
-"""What knowledge is, and what of it reaches a prompt."""
+"""Knowledge entries, and the blocks and deltas that bring them into a prompt."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from holdfast.store import KnowledgeEntry as KnowledgeEntry
 from holdfast.store import KnowledgeFilter as KnowledgeFilter
 
 KnowledgeCategory = Literal["decision", "pattern", "preference", "architecture", "gotcha"]
-"""The categories that have a meaning here."""
+"""The categories with a meaning here."""
 
 Category = KnowledgeCategory | str
 """Any other string is a category too."""
 
 CATEGORIES: tuple[KnowledgeCategory, ...] = get_args(KnowledgeCategory)
 PREFERENCE: KnowledgeCategory = "preference"
-"""What stands in the stable block; no search puts it anywhere else."""
+"""The category of the stable block; no search puts it anywhere else."""
 
 Audience = Literal["agent", "client"]
-"""Our own agent, which has tools to ask and to write with, or a client of the gateway that knows nothing of memory."""
+"""Our own agent, which has tools to read and write memory, or a client of the gateway, which has none."""
 
 AMNESIA = "this session reads memory and writes none (memory.amnesia); nothing was changed."
 
 Known = tuple[tuple[str, str], ...]
-"""Entries by id, and what each says by its hash; an empty hash is one that was withdrawn."""
+"""Entries by id, each with the hash of its text; an empty hash is a withdrawn entry."""
 
 
 class Hit(Struct, frozen=True):
-    """An entry that a search found. `score` is how well it fits, 1 for the best."""
+    """An entry that a search found. `score` is its fit, 1 for the best."""
 
     entry: KnowledgeEntry
     score: float
 
 
 class Stable(Struct, frozen=True, kw_only=True):
-    """The stable block: its text (empty: there is none), and the entries in it."""
+    """The text of the stable block (empty: there is none), and its entries."""
 
     text: str = ""
     entries: Known = ()
@@ -50,8 +50,8 @@ class Context(Struct, frozen=True, kw_only=True):
 
 
 class Delta(Struct, frozen=True, kw_only=True):
-    """Memory that is appended to a conversation once, as it stands here, and sent again ever after. `why` is
-    session_start, every_turn, changed or reset."""
+    """Memory that is appended to a conversation once and sent unchanged from then on. `why` is session_start,
+    every_turn, changed or reset."""
 
     text: str
     entries: Known

@@ -161,7 +161,7 @@ def _delta(
         if delta is not None:
             return delta
     looks = first or request.settings.retrieve == "every_turn"
-    return surfacing.delta(hashes, query if looks else None, first=first, given=present.count)
+    return surfacing.delta(hashes, query if looks else None, first=first, deltas=present.count)
 
 
 def _block(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing, user_text: UserText | None) -> Decision:

@@ -39,7 +39,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 
 class _Beginning(Struct, frozen=True):
-    """The stable block that is pinned here, and what chooses for the sessions that begin with it."""
+    """The stable block that is pinned here, and the selection for sessions that begin with it."""
 
     chooser: Surfacing
     pin: Pin
@@ -49,8 +49,8 @@ class _Beginning(Struct, frozen=True):
         return f"the stable block that sessions here begin with until {_local_time(self.pin.until)}"
 
     def tells(self, entry: KnowledgeEntry) -> bool:
-        """Whether the first note of such a session speaks of the entry, whatever its user says."""
-        note = self.chooser.delta(dict(self.pin.entries), "", first=True, given=0)
+        """Whether the first delta of such a session holds the entry, whatever its user says."""
+        note = self.chooser.delta(dict(self.pin.entries), "", first=True, deltas=0)
         return note is not None and entry.id in dict(note.entries)
 
 
@@ -63,15 +63,15 @@ class Judge:
     def judge(self, entry: KnowledgeEntry, query: str | None) -> Judgement:
         """Judge for a session that begins here now, with `query` as the first thing its user says. For the user's own
         tenant that is a session of the agent: clients of the gateway that share its memory have pins of their own."""
-        judgement, memory = self._judged(entry, query), self.settings.memory
+        judgement, memory = self._judge(entry, query), self.settings.memory
         shared = self.knowledge.tenant == LOCAL and memory.inject and memory.inject_as == "local"
         if not shared or entry.category != PREFERENCE:
             return judgement
         clients = "That is so for `holdfast chat`; clients of the gateway begin with stable blocks of their own."
         return replace(judgement, text=f"{judgement.text} {clients}")
 
-    def _judged(self, entry: KnowledgeEntry, query: str | None) -> Judgement:
-        """What is pinned counts first: it stands at the head whatever became of the entry since."""
+    def _judge(self, entry: KnowledgeEntry, query: str | None) -> Judgement:
+        """A pinned entry comes first: it stands at the head whatever became of it since."""
         refusal = self._not_injected()
         begins = None if refusal else self._beginning(entry)
         if begins is not None and entry.id in dict(begins.pin.entries):
@@ -90,10 +90,10 @@ class Judge:
             return _no("other_project", f"it belongs to {project_label(entry.project)}, and this is {here}.")
         if entry.category == PREFERENCE:
             return self._preference(entry, begins)
-        return self._unasked(entry) if query is None else self._asked(entry, query, begins)
+        return self._without_query(entry) if query is None else self._by_query(entry, query, begins)
 
     def _not_injected(self) -> str:
-        """Why clients of the gateway get nothing of this tenant; empty where they do, or it is no client."""
+        """Why clients of the gateway get no memory of this tenant; empty where they do, or it is no client's."""
         tenant, memory = self.knowledge.tenant, self.settings.memory
         if tenant == LOCAL:
             return ""
@@ -106,33 +106,33 @@ class Judge:
         return ""
 
     def _beginning(self, entry: KnowledgeEntry) -> _Beginning | None:
-        """Where several blocks are pinned, for models with other budgets, the first one that has the entry."""
+        """The pinned block; of several, for models with other budgets, the first that holds the entry."""
         now = time.time()
         pinned = [_Beginning(each, pin) for each in self._choosers() if (pin := each.pinned(now=now)) is not None]
         having = (each for each in pinned if entry.id in dict(each.pin.entries))
         return next(having, pinned[0] if pinned else None)
 
     def _pinned(self, entry: KnowledgeEntry, begins: _Beginning) -> Judgement:
-        gone = entry.forgotten_at is not None
+        forgotten = entry.forgotten_at is not None
         away = entry.project not in (None, self.knowledge.project)
-        if dict(begins.pin.entries)[entry.id] == entry.hash and not gone and not away:
+        if dict(begins.pin.entries)[entry.id] == entry.hash and not forgotten and not away:
             return _yes("pinned", f"It stands in {begins.block}.")
-        news = "that it was forgotten" if gone else "that it holds here no more" if away else "what it says now"
+        news = "that it was forgotten" if forgotten else "that it holds here no more" if away else "what it says now"
         if self.settings.memory.placement == "deltas" and begins.tells(entry):
             when = f"; {news} is told to them with the first thing their user says."
         else:
             when = f"; {news} is told to nobody before."
-        erase = f" `holdfast memory forget {entry.id} --erase` removes that block too." if gone else ""
+        erase = f" `holdfast memory forget {entry.id} --erase` removes that block too." if forgotten else ""
         text = f"What it said before stands in {begins.block}{when}{erase}"
-        return _yes("pinned_forgotten" if gone else "pinned_before", text)
+        return _yes("pinned_forgotten" if forgotten else "pinned_before", text)
 
     def _preference(self, entry: KnowledgeEntry, begins: _Beginning | None) -> Judgement:
         if not self.settings.memory.stable_budget:
             return _no("no_room", "memory.stable_budget is 0.")
         if begins is None:
-            return self._made(entry, "")
+            return self._when_made(entry, "")
         until = _local_time(begins.pin.until)
-        later = self._made(entry, f" after {until}")
+        later = self._when_made(entry, f" after {until}")
         if self.settings.memory.placement == "deltas" and begins.tells(entry):
             return _yes(
                 "told",
@@ -147,18 +147,18 @@ class Judge:
             f"{_local_time(begins.pin.made_at)}, until {until}. The first one after that has it.",
         )
 
-    def _made(self, entry: KnowledgeEntry, when: str) -> Judgement:
+    def _when_made(self, entry: KnowledgeEntry, when: str) -> Judgement:
         if entry.id in dict(next(self._choosers()).made_stable().entries):
             return _yes("next_session", f"The next session here{when} begins with it, in its stable block.")
         return _no("no_room", "surer preferences take the room of the stable block (memory.stable_budget).")
 
-    def _asked(self, entry: KnowledgeEntry, query: str, begins: _Beginning | None) -> Judgement:
+    def _by_query(self, entry: KnowledgeEntry, query: str, begins: _Beginning | None) -> Judgement:
         memory, chooser = self.settings.memory, next(self._choosers())
         stable = chooser.made_stable() if begins is None else Stable(text=begins.pin.text, entries=begins.pin.entries)
         if memory.placement == "blocks":
             chosen = chooser.context(query, stable=stable).entries
         else:
-            delta = chooser.delta(dict(stable.entries), query, first=True, given=0)
+            delta = chooser.delta(dict(stable.entries), query, first=True, deltas=0)
             chosen = () if delta is None else delta.entries
         hits = self.knowledge.search(query, limit=CONSIDERED, exclude_categories=(PREFERENCE,))
         rank = next((number for number, hit in enumerate(hits, 1) if hit.entry.id == entry.id), None)
@@ -175,7 +175,7 @@ class Judge:
         blocks = self.settings.memory.placement == "blocks"
         return "(memory.context_budget)" if blocks else "(memory.retrieve_max, memory.context_budget)"
 
-    def _unasked(self, entry: KnowledgeEntry) -> Judgement:
+    def _without_query(self, entry: KnowledgeEntry) -> Judgement:
         memory = self.settings.memory
         if memory.placement == "deltas" and not (memory.retrieve_max and memory.delta_max):
             return _no("not_retrieved", "memory.retrieve_max or memory.delta_max is 0; `recall` finds it.")
@@ -192,8 +192,8 @@ class Judge:
         )
 
     def _choosers(self) -> Iterator[Surfacing]:
-        """What would choose for a session of the configured model; where none is, for a window of the usual size and
-        then for all models that are known. Sessions of models with the same budgets share a stable block."""
+        """The selection for a session of the configured model; where none is configured, for a window of the usual size
+        and then for all known models. Sessions of models with equal budgets share a stable block."""
         settings = self.settings
         seen: set[int] = set()
         for context, output in self._windows():
@@ -229,7 +229,7 @@ def _yes(why: str, text: str) -> Judgement:
 
 
 def utc_time(at: int) -> datetime:
-    """A time of the store; for one that no date can express, the nearest that can be written."""
+    """A time of the store, limited to what a date can express."""
     return _EPOCH + timedelta(microseconds=max(_FIRST, min(at, _LAST)))
 
 

@@ -1,6 +1,6 @@
-"""Long-term memory as its users see it: entries of one tenant that are added, edited, forgotten, found and listed.
+"""Long-term memory as its users see it: entries of one tenant that are added, edited, forgotten, searched and listed.
 
-Every change is stored when a method returns, or nothing is changed. Nothing here asks for another tenant's entries.
+Every change is stored when a method returns, or nothing is changed. No method reads another tenant's entries.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-PATIENCE_S = 6.0
-"""How long a write is waited for: a little longer than the store itself waits for another process."""
+WRITE_TIMEOUT_S = 6.0
+"""Seconds to wait for a write: a little longer than the store itself waits for another process."""
 EACH_S = 0.01
-"""And a little longer for each of many."""
+"""Further seconds for each of many writes."""
 CANDIDATES = 50
-"""Entries that a search looks at before it ranks them."""
+"""Entries that a search ranks."""
 LEARNED = 64
-"""Entries that are embedded at once."""
+"""Entries embedded at once."""
 _TRIES = 8
 _NEAR_AMONG = 2_000
-"""Entries among which an id that was mistyped is looked for."""
+"""Entries searched for one whose id was mistyped."""
 MEANING = 2 / 3
 """The weight of the search by meaning. Anything from 0.6 to 0.9 is within a point of recall."""
 
@@ -56,7 +56,7 @@ class UnchangedError(HoldfastError):
 
 
 class Knowledge:
-    """What `tenant` knows, seen from `project` (None: from no project). `vectors` find what other words say too."""
+    """What `tenant` knows, seen from `project` (None: from no project). `vectors` add search by meaning."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Knowledge:
         source: str = "user",
         id: str | None = None,
     ) -> KnowledgeEntry:
-        """Keep something new, for this project unless another one is named or it holds `everywhere`."""
+        """Store a new entry, for this project unless another one is named or it holds `everywhere`."""
         if id is not None and not is_id(tidy(id)):
             raise HoldfastError(f"the id '{shown(id)}' is none: ids are {FORM}; leave it out and one is made.")
         now = self.now()
@@ -127,24 +127,24 @@ class Knowledge:
         source: str = "user",
         expected: int | None = None,
     ) -> KnowledgeEntry:
-        """Change what is given of an entry; whoever changes it is the source of what it says from then on. With
-        `expected` only if it still is of that revision."""
+        """Change the named fields of an entry. Whoever changes it is the source of the new text. With `expected` only
+        if the entry is still at that revision."""
         for _ in range(_TRIES):
-            before = self._standing(id)
+            before = self._current(id)
             if expected is not None and before.revision != expected:
                 raise VersionConflictError(
                     f"{before.id} is at revision {before.revision} and not at {expected}; somebody changed it, look at "
                     "it again. Nothing was changed."
                 )
-            where = before.project
+            new_project = before.project
             if everywhere is not None or project is not None:
-                where = self._where(bool(everywhere), project)
-                if where is None and not everywhere:
+                new_project = self._where(bool(everywhere), project)
+                if new_project is None and not everywhere:
                     raise HoldfastError("no project is known here; name the one that the entry is to belong to.")
-            given = {"title": title, "content": content, "category": category, "confidence": confidence}
-            given = {name: value for name, value in given.items() if value is not None}
+            fields = {"title": title, "content": content, "category": category, "confidence": confidence}
+            fields = {name: value for name, value in fields.items() if value is not None}
             now = max(self.now(), before.updated_at)  # times never go back, whatever the clock does
-            after = checked(replace(before, **given, source=source, project=where, updated_at=now))
+            after = checked(replace(before, **fields, source=source, project=new_project, updated_at=now))
             if same(before, after):
                 raise UnchangedError(f"{before.id} says exactly this already; nothing was changed.")
             try:
@@ -155,37 +155,38 @@ class Knowledge:
         raise HoldfastError(f"{shown(id)} is changed by others again and again; nothing was changed, try again.")
 
     def forget(self, id: str, *, source: str = "user") -> KnowledgeEntry:
-        """Withdraw an entry: it is chosen for nobody any more; a pinned stable block keeps it until the pin ends. It
-        stays with its history, and can be restored."""
-        return self._turn(id, "forget", source)
+        """Forget an entry: no prompt gets it any more, though a pinned stable block keeps it until the pin ends. Its
+        history stays, and it can be restored."""
+        return self._set_forgotten(id, "forget", source)
 
     def restore(self, id: str, *, source: str = "user") -> KnowledgeEntry:
-        """Let a forgotten entry hold again, as it was."""
-        return self._turn(id, "restore", source)
+        """Restore a forgotten entry as it was."""
+        return self._set_forgotten(id, "restore", source)
 
     def erase(self, *ids: str) -> None:
-        """Remove entries for good, with their history and all that says when they were shown: all of them or none."""
-        known = [self.get(each).id for each in ids]
+        """Delete entries, their history and the record of when they were shown: all of them or none."""
+        ids_ = [self.get(each).id for each in ids]
         with self.store.batch() as batch:
-            written = [batch.erase_knowledge(self.tenant, each) for each in known]
-        for each, done in zip(known, written, strict=True):
-            if not stored(done, PATIENCE_S + EACH_S * len(known)):
+            futures = [batch.erase_knowledge(self.tenant, each) for each in ids_]
+        for each, future in zip(ids_, futures, strict=True):
+            if not stored(future, WRITE_TIMEOUT_S + EACH_S * len(ids_)):
                 raise self._unknown(each)
 
     def get(self, id: str) -> KnowledgeEntry:
-        """An entry by its id, of whatever project; also a forgotten one."""
+        """An entry by its id, of any project, forgotten or not."""
         entry = self._entry(id)
         if entry is None:
             raise self._unknown(id)
         return entry
 
     def here(self, id: str) -> KnowledgeEntry | None:
-        """An entry by its id, if it counts in this project; also a forgotten one."""
+        """An entry by its id, if it counts in this project, forgotten or not."""
         entry = self._entry(id)
         return entry if entry is not None and entry.project in (None, self.project) else None
 
     def own(self, id: str) -> KnowledgeEntry:
-        """The same; one of another project is unknown here, and is not named where an id was mistyped."""
+        """The same, as an error where there is none. An id of another project is unknown here, and is never
+        suggested."""
         entry = self.here(id)
         if entry is None:
             raise self._unknown(id, "both")
@@ -212,11 +213,10 @@ class Knowledge:
         categories: Sequence[Category] = (),
         exclude_categories: Sequence[Category] = (),
     ) -> list[Hit]:
-        """What fits best, by how well it fits times how certain it is; ties go by the id. An empty query gives what is
-        most certain."""
+        """The best hits, by fit times confidence; ties go by the id. An empty query gives the surest entries."""
         among = self._among(projects, categories, exclude_categories)
         if query.strip():
-            hits = self._found(mend(query), among, max(limit, CANDIDATES))
+            hits = self._search(mend(query), among, max(limit, CANDIDATES))
         else:
             surest = self.store.knowledge_entries(self.tenant, among, limit=max(limit, 0), surest=True)
             hits = [Hit(entry, 1.0) for entry in surest]
@@ -224,18 +224,18 @@ class Knowledge:
         return hits[: max(0, limit)]
 
     def saying(self, title: str, content: str) -> KnowledgeEntry | None:
-        """An entry, of this project or of every one, that says this already."""
-        among, said = self._among("both", (), ()), entry_hash(title, content)
-        found = self.store.find_knowledge(self.tenant, meant(words(mend(title))), among, limit=CANDIDATES)
-        return next((each for each, _ in found if each.hash == said), None)
+        """An entry of this project, or of every one, with the same text."""
+        among, hash_ = self._among("both", (), ()), entry_hash(title, content)
+        hits = self.store.find_knowledge(self.tenant, meant(words(mend(title))), among, limit=CANDIDATES)
+        return next((each for each, _ in hits if each.hash == hash_), None)
 
     def learn(self, *, at_most: int = LEARNED) -> int:
-        """See that entries can be found by their meaning, where vectors are there: embeds some of those that have none
-        yet, and gives how many. Takes a while for each: not for a request that waits."""
+        """Embed some of the entries that have no vector yet, if there are vectors; gives their number. Slow: not for a
+        request that waits."""
         return 0 if self._vectors is None else self._vectors.learn(at_most=at_most)
 
     def history(self, id: str) -> list[KnowledgeRevision]:
-        """All an entry has been, oldest first."""
+        """All revisions of an entry, oldest first."""
         return self.store.knowledge_history(self.tenant, self.get(id).id)
 
     def shown(self, id: str, limit: int = 100) -> list[ShownEntry]:
@@ -243,7 +243,7 @@ class Knowledge:
         return self.store.shown(self.tenant, self.get(id).id, limit=limit)
 
     def note_shown(self, entries: Known, *, session: str, lane: str, place: str, why: str) -> None:
-        """Entries were put into a prompt. Nobody waits for this to be stored."""
+        """Record that entries were put into a prompt. Nobody waits for this write."""
         if entries:
             self.store.put_shown(self.tenant, entries, at=self.now(), session=session, lane=lane, place=place, why=why)
 
@@ -256,10 +256,10 @@ class Knowledge:
     def _put(self, entry: KnowledgeEntry, expected: int, operation: str, by: str) -> KnowledgeEntry:
         return stored(self.store.put_knowledge(entry, expected=expected, operation=operation, by=by))
 
-    def _turn(self, id: str, operation: Literal["forget", "restore"], source: str) -> KnowledgeEntry:
+    def _set_forgotten(self, id: str, operation: Literal["forget", "restore"], source: str) -> KnowledgeEntry:
         by = checked_source(source)
         for _ in range(_TRIES):
-            before = self._standing(id) if operation == "forget" else self.get(id)
+            before = self._current(id) if operation == "forget" else self.get(id)
             if operation == "restore" and before.forgotten_at is None:
                 raise HoldfastError(f"{before.id} is not forgotten; nothing was changed.")
             now = max(self.now(), before.updated_at)
@@ -270,7 +270,7 @@ class Knowledge:
                 continue
         raise HoldfastError(f"{shown(id)} is changed by others again and again; nothing was changed, try again.")
 
-    def _standing(self, id: str) -> KnowledgeEntry:
+    def _current(self, id: str) -> KnowledgeEntry:
         entry = self.get(id)
         if entry.forgotten_at is not None:
             raise HoldfastError(f"{entry.id} is forgotten; restore it first. Nothing was changed.")
@@ -284,7 +284,7 @@ class Knowledge:
     def _among(
         self, projects: Projects, include: Sequence[Category], exclude: Sequence[Category], forgotten: bool = False
     ) -> KnowledgeFilter:
-        """The one filter of every way to entries, by words, vectors or as a list."""
+        """The filter of every search and list."""
         return KnowledgeFilter(
             project=self.project,
             projects=projects,
@@ -293,17 +293,17 @@ class Knowledge:
             forgotten=forgotten,
         )
 
-    def _found(self, query: str, among: KnowledgeFilter, limit: int) -> list[Hit]:
-        asked = meant(words(query))
-        found = self.store.find_knowledge(self.tenant, asked, among, limit=limit) if asked else []
+    def _search(self, query: str, among: KnowledgeFilter, limit: int) -> list[Hit]:
+        terms = meant(words(query))
+        hits_by_words = self.store.find_knowledge(self.tenant, terms, among, limit=limit) if terms else []
         if self._vectors is None:
-            best = max((score for _, score in found), default=0.0)
-            return [Hit(entry, score / best if best > 0 else 1.0) for entry, score in found]
+            best = max((score for _, score in hits_by_words), default=0.0)
+            return [Hit(entry, score / best if best > 0 else 1.0) for entry, score in hits_by_words]
         by_meaning = self._vectors.search(query, among, limit)
-        known = {entry.id: entry for entry, _ in found}
+        entries = {entry.id: entry for entry, _ in hits_by_words}
         hits = []
-        for each, score in fused([(entry.id, score) for entry, score in found], by_meaning):
-            entry = known.get(each) or self.store.knowledge(self.tenant, each)
+        for each, score in fused([(entry.id, score) for entry, score in hits_by_words], by_meaning):
+            entry = entries.get(each) or self.store.knowledge(self.tenant, each)
             if entry is not None and entry.forgotten_at is None:  # it may have gone since
                 hits.append(Hit(entry, score))
         return hits
@@ -321,17 +321,18 @@ class Knowledge:
         )
 
 
-def same(one: KnowledgeEntry, other: KnowledgeEntry) -> bool:
-    """Whether two entries say the same to the letter, of the same things, and with the same certainty."""
+def same(entry: KnowledgeEntry, other: KnowledgeEntry) -> bool:
+    """Whether two entries have the same text, fields and confidence."""
     return all(
-        getattr(one, part) == getattr(other, part) for part in ("title", "content", "category", "confidence", "project")
+        getattr(entry, part) == getattr(other, part)
+        for part in ("title", "content", "category", "confidence", "project")
     )
 
 
-def stored(written: Future[T], seconds: float = PATIENCE_S) -> T:
-    """What a write gives once it is stored; HoldfastError if it cannot be."""
+def stored(future: Future[T], seconds: float = WRITE_TIMEOUT_S) -> T:
+    """The result of a write; HoldfastError if it fails or takes too long."""
     try:
-        return written.result(seconds)
+        return future.result(seconds)
     except TimeoutError as error:
         raise HoldfastError(
             f"memory could not be stored within {seconds:g} seconds; another process may hold the store. Look whether "

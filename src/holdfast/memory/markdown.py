@@ -25,7 +25,7 @@ from holdfast.tools import shown
 from .checks import category_name, checked, checked_source, project_name, visible
 from .entries import KnowledgeEntry
 from .ids import FORM, is_id, tidy
-from .knowledge import EACH_S, PATIENCE_S, Knowledge, same, stored
+from .knowledge import EACH_S, WRITE_TIMEOUT_S, Knowledge, same, stored
 from .texts import one_line, whole
 
 HEADING = "# Holdfast memory"
@@ -44,7 +44,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """What can be written as a date, in microseconds: a clock that was wrong once must not make memory unreadable."""
 _MOST_TOLD = 20
-"""Mistakes, or entries, that are named at once."""
+"""Mistakes, or entries, that an error names at most."""
 _COMPARED = ("category", "project", "confidence", "source")
 
 
@@ -53,8 +53,8 @@ _Mistake = tuple[int, str]
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """What became of a file's entries, by their ids in its order. `restored` were forgotten and hold again, as the file
-    has them."""
+    """The ids of a file's entries by outcome, in the file's order. `restored` were forgotten and hold again, as in the
+    file."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Planned(Struct, frozen=True, kw_only=True):
 
 
 class Section(Struct, frozen=True, kw_only=True):
-    """An entry as a file has it, and the line it begins at. Of the fields only those that stand there."""
+    """An entry of a file, the line it begins at, and the fields that it names."""
 
     line: int
     title: str
@@ -86,9 +86,9 @@ class Section(Struct, frozen=True, kw_only=True):
 
 def exported(entries: Sequence[KnowledgeEntry]) -> str:
     """A file with these entries, without those that are forgotten: the same for the same entries."""
-    standing = [entry for entry in entries if entry.forgotten_at is None]
-    standing.sort(key=lambda each: (each.project or "", each.category, each.title.casefold(), each.id))
-    return "\n\n".join((f"{HEADING}\n\n{NOTE}", *map(_section, standing))) + "\n"
+    current = [entry for entry in entries if entry.forgotten_at is None]
+    current.sort(key=lambda each: (each.project or "", each.category, each.title.casefold(), each.id))
+    return "\n\n".join((f"{HEADING}\n\n{NOTE}", *map(_section, current))) + "\n"
 
 
 def import_(knowledge: Knowledge, text: str | bytes, *, source: str = "import", force: bool = False) -> Imported:
@@ -112,34 +112,34 @@ def import_(knowledge: Knowledge, text: str | bytes, *, source: str = "import", 
 def planned(knowledge: Knowledge, text: str | bytes, *, source: str = "import") -> Planned:
     """What `import_` would do, without doing it."""
     by, (sections, mistakes) = checked_source(source), _read(text)
-    known = {entry.id: entry for entry in knowledge.entries(projects="all", forgotten=True)}
-    said: dict[tuple[str, str], list[KnowledgeEntry]] = defaultdict(list)
-    for each in known.values():
-        said[each.title, each.content].append(each)
-    taken = {*known, *(section.id for section in sections)}
+    entries = {entry.id: entry for entry in knowledge.entries(projects="all", forgotten=True)}
+    by_text: dict[tuple[str, str], list[KnowledgeEntry]] = defaultdict(list)
+    for each in entries.values():
+        by_text[each.title, each.content].append(each)
+    taken = {*entries, *(section.id for section in sections)}
     drafts: list[tuple[KnowledgeEntry, int]] = []
-    told: dict[str, list[str]] = {name: [] for name in Imported.__struct_fields__}
+    ids_by_outcome: dict[str, list[str]] = {name: [] for name in Imported.__struct_fields__}
     newer: list[str] = []
     for section in sections:
-        before = known.get(section.id) if section.id else _same_as(section, said, knowledge.project)
+        before = entries.get(section.id) if section.id else _same_as(section, by_text, knowledge.project)
         if before is not None and before.forgotten_at is None and (not section.id or _says(before, section)):
-            told["unchanged"].append(before.id)
+            ids_by_outcome["unchanged"].append(before.id)
             continue
         try:
-            entry = _drafted(knowledge, section, before, by, taken)
+            entry = _draft(knowledge, section, before, by, taken)
         except HoldfastError as error:
             mistakes.append((section.line, str(error)))
             continue
         taken.add(entry.id)
-        became = _became(before, entry)
-        told[became].append(entry.id)
-        if became == "unchanged":
+        outcome = _outcome(before, entry)
+        ids_by_outcome[outcome].append(entry.id)
+        if outcome == "unchanged":
             continue
         drafts.append((entry, 0 if before is None else before.revision))
         if before is not None and _changed_since(knowledge, before, section.fields.get("updated")):
             newer.append(before.id)
     _refuse(mistakes)
-    imported = Imported(**{name: tuple(ids) for name, ids in told.items()})
+    imported = Imported(**{name: tuple(ids) for name, ids in ids_by_outcome.items()})
     return Planned(imported=imported, drafts=tuple(drafts), newer=tuple(newer))
 
 
@@ -180,17 +180,18 @@ def _read(text: str | bytes) -> tuple[list[Section], list[_Mistake]]:
 
 
 def _refuse(mistakes: list[_Mistake]) -> None:
-    """All that is wrong with a file, in the order of its lines."""
-    said = [
-        f"line {line}: {what.removesuffix('.').removesuffix('; nothing was stored')}" for line, what in sorted(mistakes)
+    """Raise all mistakes of a file, in the order of its lines."""
+    problems = [
+        f"line {line}: {problem.removesuffix('.').removesuffix('; nothing was stored')}"
+        for line, problem in sorted(mistakes)
     ]
-    if not said:
+    if not problems:
         return
-    if len(said) == 1:
-        raise HoldfastError(f"{said[0]}; nothing was imported.")
-    more = [f"and {len(said) - _MOST_TOLD:,} more"] if len(said) > _MOST_TOLD else []
-    listed = "\n".join((*said[:_MOST_TOLD], *more))
-    raise HoldfastError(f"nothing was imported: {len(said):,} things are wrong\n{listed}")
+    if len(problems) == 1:
+        raise HoldfastError(f"{problems[0]}; nothing was imported.")
+    more = [f"and {len(problems) - _MOST_TOLD:,} more"] if len(problems) > _MOST_TOLD else []
+    listed = "\n".join((*problems[:_MOST_TOLD], *more))
+    raise HoldfastError(f"nothing was imported: {len(problems):,} things are wrong\n{listed}")
 
 
 def _listed(ids: Sequence[str]) -> str:
@@ -225,15 +226,15 @@ def _parsed(lines: Sequence[str], number: int, mistakes: list[_Mistake]) -> Sect
     content = list(lines[at:])
     if content and not content[-1]:
         content.pop()  # the line before the next heading, or the end of the file
-    plain = [line[1:] if (found := _BEGINS.match(line)) and found[1] else line for line in content]
+    plain = [line[1:] if (match := _BEGINS.match(line)) and match[1] else line for line in content]
     return Section(line=number, title=lines[0][2:].strip(), content="\n".join(plain), fields=fields)
 
 
 def _fields(lines: Sequence[str], at: int, number: int, mistakes: list[_Mistake]) -> tuple[dict[str, Any], int]:
     """The fields that stand from a line on, and the line behind them."""
     fields: dict[str, Any] = {}
-    while at < len(lines) and (found := _FIELD.fullmatch(lines[at].rstrip())):
-        name, value = found[1].lower(), (found[2] or "").strip()
+    while at < len(lines) and (match := _FIELD.fullmatch(lines[at].rstrip())):
+        name, value = match[1].lower(), (match[2] or "").strip()
         try:
             if name not in FIELDS:
                 raise ValueError(
@@ -253,8 +254,8 @@ def _fields(lines: Sequence[str], at: int, number: int, mistakes: list[_Mistake]
 
 
 def _is_heading(line: str) -> bool:
-    found = _BEGINS.match(line)
-    return found is not None and not found[1]
+    match = _BEGINS.match(line)
+    return match is not None and not match[1]
 
 
 def _text(text: str | bytes) -> str:
@@ -269,53 +270,52 @@ def _text(text: str | bytes) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
-def _drafted(
+def _draft(
     knowledge: Knowledge, section: Section, before: KnowledgeEntry | None, source: str, taken: Container[str | None]
 ) -> KnowledgeEntry:
-    given, now = section.fields, knowledge.now()
+    fields, now = section.fields, knowledge.now()
     if before is not None:
         entry = replace(before, updated_at=max(now, before.updated_at), forgotten_at=None)
     else:
-        updated = min(given.get("updated", now), now)  # no entry is of tomorrow
+        updated = min(fields.get("updated", now), now)  # no entry is of tomorrow
         entry = KnowledgeEntry(
             tenant=knowledge.tenant,
-            id=section.id or next(made for made in iter(knowledge.new_id, "") if made not in taken),
+            id=section.id or next(id_ for id_ in iter(knowledge.new_id, "") if id_ not in taken),
             category="decision",
             title="",
             content="",
             project=knowledge.project,
             source=source,
-            created_at=min(given.get("created", updated), updated),
+            created_at=min(fields.get("created", updated), updated),
             updated_at=updated,
         )
-    parts = {name: given[name] for name in _COMPARED if name in given}
+    parts = {name: fields[name] for name in _COMPARED if name in fields}
     return checked(replace(entry, title=section.title, content=section.content, **parts))
 
 
 def _says(entry: KnowledgeEntry, section: Section) -> bool:
-    """Whether a section has an entry as it is. What was stored once need not be checked again."""
-    given = section.fields
+    """Whether a section equals a stored entry, which is not checked again."""
+    fields = section.fields
     if (entry.title, entry.content) != (section.title, section.content):
         return False
-    return all(name not in given or getattr(entry, name) == given[name] for name in _COMPARED)
+    return all(name not in fields or getattr(entry, name) == fields[name] for name in _COMPARED)
 
 
 def _same_as(
-    section: Section, said: Mapping[tuple[str, str], Sequence[KnowledgeEntry]], project: str | None
+    section: Section, by_text: Mapping[tuple[str, str], Sequence[KnowledgeEntry]], project: str | None
 ) -> KnowledgeEntry | None:
-    """The entry, of those by what they say, that a section without an id has to the letter: a file may be imported
-    twice."""
+    """The stored entry whose text a section without an id has to the letter: a file may be imported twice."""
     fields = {"project": project, **section.fields}
     for name, stored_as in (("category", category_name), ("project", project_name)):
         if fields.get(name) is not None:
             fields[name] = stored_as(fields[name])
     title, content = one_line(visible(section.title)), whole(visible(section.content))
-    made = Section(line=section.line, title=title, content=content, fields=fields)
-    alike = said.get((title, content), ())
-    return next((each for each in alike if each.forgotten_at is None and _says(each, made)), None)
+    stored_section = Section(line=section.line, title=title, content=content, fields=fields)
+    alike = by_text.get((title, content), ())
+    return next((each for each in alike if each.forgotten_at is None and _says(each, stored_section)), None)
 
 
-def _became(before: KnowledgeEntry | None, entry: KnowledgeEntry) -> str:
+def _outcome(before: KnowledgeEntry | None, entry: KnowledgeEntry) -> str:
     if before is None:
         return "added"
     if before.forgotten_at is not None:
@@ -332,7 +332,7 @@ def _write(knowledge: Knowledge, drafts: Sequence[tuple[KnowledgeEntry, int]], b
         ]
     try:
         for each in written:
-            stored(each, PATIENCE_S + EACH_S * len(drafts))
+            stored(each, WRITE_TIMEOUT_S + EACH_S * len(drafts))
     except VersionConflictError as error:
         raise HoldfastError(f"nothing was imported, because {error}; import the file again.") from error
 
@@ -358,17 +358,17 @@ def _time(at: int) -> str:
 
 def _read_time(value: str) -> int:
     try:
-        found = datetime.fromisoformat(value)
-        return (found.replace(tzinfo=found.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
+        time = datetime.fromisoformat(value)
+        return (time.replace(tzinfo=time.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError):
         raise ValueError("give a time such as 2026-01-31T09:30:00Z, or leave it out") from None
 
 
 def _read_id(value: str) -> str:
-    made = tidy(value)
-    if not is_id(made):
+    id_ = tidy(value)
+    if not is_id(id_):
         raise ValueError(f"ids are {FORM}; leave it out and one is made")
-    return made
+    return id_
 
 
 def _read_confidence(value: str) -> float:

@@ -95,13 +95,13 @@ class MiniLM:
         with self._loading:
             weights = self._weights
         read = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
-        found = np.empty((len(read), self._config.hidden_size), dtype=np.float32)
+        vectors = np.empty((len(read), self._config.hidden_size), dtype=np.float32)
         # Texts of about the same length side by side: what a batch pads is computed for nothing.
         order = sorted(range(len(read)), key=lambda at: len(read[at]))
         for start in range(0, len(order), _BATCH):
             rows = order[start : start + _BATCH]
-            found[rows] = encoded(weights, self._config, *_padded([read[at] for at in rows]))
-        return found
+            vectors[rows] = encoded(weights, self._config, *_padded([read[at] for at in rows]))
+        return vectors
 
     def _read_tokenizer(self) -> Tokenizer:
         try:
@@ -119,7 +119,7 @@ class MiniLM:
         whole = np.asarray(np.memmap(self.directory / WEIGHTS, dtype=np.uint8, mode="r", offset=self._begin))
         return {
             name: whole[slice(*self._tensors[name].data_offsets)].view("<f4").reshape(self._tensors[name].shape)
-            for name in _wanted(self._config)
+            for name in _shapes(self._config)
         }
 
 
@@ -135,10 +135,10 @@ def encoded(weights: Mapping[str, Matrix], config: Config, ids: NDArray[np.int64
     unseen = (1 - mask)[:, None, None, :] * _HIDDEN
     for number in range(config.num_hidden_layers):
         layer = f"encoder.layer.{number}"
-        said = _attention(weights, f"{layer}.attention", rows, unseen, config)
-        rows = _normal(weights, f"{layer}.attention.output.LayerNorm", rows + said, config.layer_norm_eps)
-        said = _linear(weights, f"{layer}.output.dense", _gelu(_linear(weights, f"{layer}.intermediate.dense", rows)))
-        rows = _normal(weights, f"{layer}.output.LayerNorm", rows + said, config.layer_norm_eps)
+        output = _attention(weights, f"{layer}.attention", rows, unseen, config)
+        rows = _normal(weights, f"{layer}.attention.output.LayerNorm", rows + output, config.layer_norm_eps)
+        output = _linear(weights, f"{layer}.output.dense", _gelu(_linear(weights, f"{layer}.intermediate.dense", rows)))
+        rows = _normal(weights, f"{layer}.output.LayerNorm", rows + output, config.layer_norm_eps)
     seen = mask[:, :, None]
     means: Matrix = (rows.reshape(count, length, config.hidden_size) * seen).sum(axis=1) / seen.sum(axis=1)
     unit: Matrix = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), np.float32(1e-12))
@@ -158,16 +158,16 @@ def _attention(weights: Mapping[str, Matrix], layer: str, rows: Matrix, unseen: 
 
 
 def _linear(weights: Mapping[str, Matrix], name: str, rows: Matrix) -> Matrix:
-    made: Matrix = rows @ weights[f"{name}.weight"].T
-    made += weights[f"{name}.bias"]
-    return made
+    product: Matrix = rows @ weights[f"{name}.weight"].T
+    product += weights[f"{name}.bias"]
+    return product
 
 
 def _normal(weights: Mapping[str, Matrix], name: str, rows: Matrix, epsilon: float) -> Matrix:
     centred = rows - rows.mean(axis=-1, keepdims=True)
     spread = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(epsilon))
-    made: Matrix = centred / spread * weights[f"{name}.weight"] + weights[f"{name}.bias"]
-    return made
+    normal: Matrix = centred / spread * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    return normal
 
 
 def _gelu(values: Matrix) -> Matrix:
@@ -182,8 +182,8 @@ def _gelu(values: Matrix) -> Matrix:
     tail *= near
     size *= -size
     tail *= np.exp(size, out=size)
-    made: Matrix = values * (np.float32(0.5) * (_ONE + np.copysign(_ONE - tail, values)))
-    return made
+    activated: Matrix = values * (np.float32(0.5) * (_ONE + np.copysign(_ONE - tail, values)))
+    return activated
 
 
 def _padded(read: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], Matrix]:
@@ -223,16 +223,21 @@ def _check(tensors: Mapping[str, _Tensor], begin: int, config: Config, path: Pat
     if min(config.hidden_size, config.num_attention_heads) < 1 or config.hidden_size % config.num_attention_heads:
         raise HoldfastError(f"{path.with_name(CONFIG)} describes no encoder that can be; get it again")
     size = path.stat().st_size
-    for name, shape in _wanted(config).items():
-        found = tensors.get(name)
-        if found is None or found.dtype != "F32" or (shape[0] and found.shape != shape) or found.shape[1:] != shape[1:]:
+    for name, shape in _shapes(config).items():
+        tensor = tensors.get(name)
+        if (
+            tensor is None
+            or tensor.dtype != "F32"
+            or (shape[0] and tensor.shape != shape)
+            or tensor.shape[1:] != shape[1:]
+        ):
             raise HoldfastError(f"{path} has no float32 {name} as its {CONFIG} describes it; get both again")
-        first, last = found.data_offsets
-        if last - first != _BYTES * math.prod(found.shape) or first < 0 or begin + last > size:
+        first, last = tensor.data_offsets
+        if last - first != _BYTES * math.prod(tensor.shape) or first < 0 or begin + last > size:
             raise HoldfastError(f"{path} ends within {name} or is damaged; get it again")
 
 
-def _wanted(config: Config) -> dict[str, tuple[int, ...]]:
+def _shapes(config: Config) -> dict[str, tuple[int, ...]]:
     """Shapes by name; 0 is as many rows as there are."""
     width, inner = config.hidden_size, config.intermediate_size
     shapes: dict[str, tuple[int, ...]] = {

@@ -1,8 +1,8 @@
-"""What memory says in a prompt. Every text here has been sent in somebody's prompt: it is final for ever.
+"""The texts of memory in a prompt. Every text here has been sent in a prompt: it is final.
 
-Statements only: a text that gives orders from the middle of a conversation is taken for an attack, and rightly so.
-Whatever an entry says stands behind `> `, and its title behind its id: nothing in it can end the notes, begin a line of
-the runtime or pass for one of ours.
+Statements only: a text that gives orders from the middle of a conversation is taken for an attack, and rightly so. An
+entry's text stands behind `> `, and its title behind its id: nothing in it can end the notes, begin a line of the
+runtime or pass for one of ours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .entries import Audience, KnowledgeEntry
 from .texts import one_line, whole
 
 NOTES = "Notes from earlier sessions"
-"""What every text of ours begins with that stands in a conversation."""
+"""The first words of every text of ours within a conversation."""
 END = "End of the notes."
 
 NOTES_FROM: Mapping[Audience, str] = {
@@ -60,8 +60,8 @@ TOO_LONG: Mapping[Audience, str] = {
 }
 
 Told = Literal["new", "changed", "long", "withdrawn"]
-"""How an entry is told of: for the first time, with other words than before, as changed without its words because they
-find no room, or as one that holds no more."""
+"""How an entry is told: for the first time, with another text, as changed without its text because that does not fit,
+or as withdrawn."""
 
 _SAYS: Mapping[Told, str] = {
     "new": "",
@@ -87,7 +87,7 @@ def entry_text(entry: KnowledgeEntry, told: Told = "new", audience: Audience = "
 
 
 def gone_text(id: str) -> str:
-    """An entry that holds no more and of which nothing else is left."""
+    """An entry that was withdrawn and of which nothing else is left."""
     return f"- {_id(id)}{_SAYS['withdrawn']}."
 
 
@@ -96,21 +96,21 @@ def catalogue_line(entry: KnowledgeEntry) -> str:
 
 
 def catalogue(entries: Iterable[KnowledgeEntry], *, more: bool) -> str:
-    """The titles of what can be recalled; nothing where there is none."""
+    """The titles of entries that can be recalled; empty where there is none."""
     lines = [catalogue_line(entry) for entry in entries]
     return "\n".join((CATALOGUE, *lines, *((CATALOGUE_MORE,) if more else ()))) if lines else ""
 
 
 def stable_text(preferences: Sequence[KnowledgeEntry], *, audience: Audience, announced: bool, titles: str = "") -> str:
-    """The stable block; nothing where it has nothing to say. `announced`: it says to a client how notes will come.
-    `titles` is a catalogue."""
+    """The stable block, or an empty text. `announced`: it tells a client how notes will come. `titles` is a
+    catalogue."""
     listed = "\n".join((PREFERENCES_FROM[audience], *map(entry_text, preferences))) if preferences else ""
     parts = [part for part in (ANNOUNCEMENT_CLIENT if announced else "", listed, titles) if part]
     return _GAP.join((STABLE_HEADING, *parts)) if parts else ""
 
 
 def context_text(entries: Sequence[KnowledgeEntry], *, audience: Audience) -> str:
-    """The context block; nothing where there is no entry."""
+    """The context block; empty without entries."""
     return notes([entry_text(entry) for entry in entries], audience=audience)
 
 
@@ -124,7 +124,7 @@ def notes(pieces: Sequence[str], *, audience: Audience) -> str:
 
 
 def recalled(query: str, entries: Sequence[KnowledgeEntry], named: Sequence[KnowledgeEntry] = ()) -> str:
-    """What the recall tool answers with: entries in full, and those that it only names."""
+    """The answer of the recall tool: entries in full, and those that it only names."""
     if not entries:
         return f"No entry was found for '{shown(query)}'."
     lines = [f"Entries found for '{shown(query)}' ({len(entries)}):", *map(entry_text, entries)]

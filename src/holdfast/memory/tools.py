@@ -24,7 +24,7 @@ MEMORY_REPLACE = "memory_replace"
 MEMORY_CONSOLIDATE = "memory_consolidate"
 
 EMPTY = "(It is empty.)"
-"""What is told of a file that says nothing any more: no text at all would not be told."""
+"""The text told of a file that became empty: no text at all would not be told."""
 
 _FILE_ADD = (
     "Remember one fact for later sessions, as one line: in USER.md (`user`) what is known of the user, in MEMORY.md "
@@ -57,7 +57,7 @@ Work = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
 
 
 def memory_tools(files: MemoryFiles, *, amnesia: Callable[[], bool] = lambda: False) -> tuple[Tool, ...]:
-    """The tools for these files. Their definitions are the same for any, also where nothing may be written."""
+    """The tools for these files. Their definitions never change, not even where nothing may be written."""
 
     def add(input: Mapping[str, Any]) -> Change:
         return files.add(input["file"], input["text"])
@@ -86,7 +86,7 @@ def _file_tool(
     return Tool(
         name=name,
         description=description,
-        run=_file_run(change, amnesia),
+        run=_file_runner(change, amnesia),
         effect="write",
         input_schema=schema({"file": _FILE, **members}),
         source="builtin",
@@ -95,7 +95,7 @@ def _file_tool(
     )
 
 
-def _file_run(change: Callable[[Mapping[str, Any]], Change], amnesia: Callable[[], bool]) -> Run:
+def _file_runner(change: Callable[[Mapping[str, Any]], Change], amnesia: Callable[[], bool]) -> Run:
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         return await in_thread(work, input, context)
 
@@ -103,9 +103,9 @@ def _file_run(change: Callable[[Mapping[str, Any]], Change], amnesia: Callable[[
         go_on(context)
         if amnesia():
             raise HoldfastError(AMNESIA)
-        made = change(input)
-        event = MemoryUpdated(store=made.store, operation=made.operation, digest=made.digest, text=made.text or EMPTY)
-        return ToolOutput(content=made.said, metadata={"store": made.store, "bytes": made.size}, events=(event,))
+        done = change(input)
+        event = MemoryUpdated(store=done.store, operation=done.operation, digest=done.digest, text=done.text or EMPTY)
+        return ToolOutput(content=done.said, metadata={"store": done.store, "bytes": done.size}, events=(event,))
 
     return run
 
@@ -113,22 +113,22 @@ def _file_run(change: Callable[[Mapping[str, Any]], Change], amnesia: Callable[[
 def knowledge_tools(
     knowledge: Knowledge, *, most: int = MOST, amnesia: Callable[[], bool] = lambda: False
 ) -> tuple[Tool, ...]:
-    """The tools for this knowledge. Their definitions are the same for any, also where nothing may be written."""
+    """The tools for this knowledge. Their definitions never change, not even where nothing may be written."""
 
     def recall(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         query = input["query"]
         knowledge.learn()
         hits = _by_id(knowledge, query) or knowledge.search(query, limit=most if most > 0 else MOST)
-        found, named = _whole([hit.entry for hit in hits])
-        said = recalled(query, found, named)
-        events = (_surfaced(found, estimate(said), "recall"),) if found else ()
-        ids = [entry.id for entry in found]
-        return ToolOutput(content=said, metadata={"query": query, "entries": ids}, events=events)
+        whole, named = _whole([hit.entry for hit in hits])
+        answer = recalled(query, whole, named)
+        events = (_surfaced(whole, estimate(answer), "recall"),) if whole else ()
+        ids = [entry.id for entry in whole]
+        return ToolOutput(content=answer, metadata={"query": query, "entries": ids}, events=events)
 
     def add(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        known = knowledge.saying(input["title"], input["content"])
-        if known is not None:
-            raise HoldfastError(f"{known.id} says this already; nothing was added.")
+        same = knowledge.saying(input["title"], input["content"])
+        if same is not None:
+            raise HoldfastError(f"{same.id} says this already; nothing was added.")
         entry = knowledge.add(
             input["title"],
             input["content"],
@@ -144,10 +144,10 @@ def knowledge_tools(
         if not members:
             raise HoldfastError("nothing to replace was given; give a title, content, category or confidence.")
         entry = knowledge.edit(knowledge.own(input["id"]).id, **members, source=_source(context))
-        said = f"{entry.id} is changed; this is revision {entry.revision}."
+        answer = f"{entry.id} is changed; this is revision {entry.revision}."
         if not members.keys() >= {"title", "content"}:  # somebody may have changed meanwhile what was not given
-            said += "\n" + (catalogue_line(entry) if "content" in members else entry_text(entry))
-        return _written(entry, "replace", said)
+            answer += "\n" + (catalogue_line(entry) if "content" in members else entry_text(entry))
+        return _written(entry, "replace", answer)
 
     def forget(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         entry = knowledge.forget(knowledge.own(input["id"]).id, source=_source(context))
@@ -161,27 +161,27 @@ def knowledge_tools(
 
         return guarded
 
-    named, said = {"id": text()}, {"title": text(), "content": text()}  # what they may be is checked on the way in
+    by_id, texts = {"id": text()}, {"title": text(), "content": text()}  # what they may be is checked on the way in
     further = {"category": text(), "confidence": number("0 to 1")}
     return (
         _knowledge_tool(RECALL, _RECALL, schema({"query": text("Words, or an id")}), recall, writes=False),
-        _knowledge_tool(KNOWLEDGE_ADD, _ADD, schema(said, {**further, "everywhere": flag()}), writing(add)),
-        _knowledge_tool(KNOWLEDGE_REPLACE, _REPLACE, schema(named, {**said, **further}), writing(replace)),
-        _knowledge_tool(KNOWLEDGE_FORGET, _FORGET, schema(named), writing(forget)),
+        _knowledge_tool(KNOWLEDGE_ADD, _ADD, schema(texts, {**further, "everywhere": flag()}), writing(add)),
+        _knowledge_tool(KNOWLEDGE_REPLACE, _REPLACE, schema(by_id, {**texts, **further}), writing(replace)),
+        _knowledge_tool(KNOWLEDGE_FORGET, _FORGET, schema(by_id), writing(forget)),
     )
 
 
 def _by_id(knowledge: Knowledge, query: str) -> list[Hit]:
-    """The one entry whose id was given, if it may be given here."""
-    wanted = query.strip()
-    if len(wanted.split()) != 1:
+    """The entry whose id is the query, if it counts here."""
+    id_ = query.strip()
+    if len(id_.split()) != 1:
         return []
-    entry = knowledge.here(wanted)
+    entry = knowledge.here(id_)
     return [Hit(entry, 1.0)] if entry is not None and entry.forgotten_at is None else []
 
 
 def _whole(entries: Sequence[KnowledgeEntry]) -> tuple[list[KnowledgeEntry], list[KnowledgeEntry]]:
-    """Those that are given in full, and those of which only the title is."""
+    """The entries shown in full, and those shown by their title."""
     room, whole = _WHOLE, 0
     for entry in entries:
         room -= len(entry_text(entry))
@@ -201,11 +201,11 @@ def _surfaced(entries: Sequence[KnowledgeEntry], tokens: int, why: str) -> Memor
     return MemorySurfaced(entries=ids, hashes=hashes, tokens=tokens, place="recall", why=why)
 
 
-def _written(entry: KnowledgeEntry, operation: str, said: str) -> ToolOutput:
-    """What the agent wrote it knows: the conversation need not be told of it."""
+def _written(entry: KnowledgeEntry, operation: str, answer: str) -> ToolOutput:
+    """The answer of a write. The conversation knows what the agent wrote and is not told of it again."""
     updated = MemoryUpdated(store=STORE, operation=operation, entry=entry.id)
     metadata = {"id": entry.id, "revision": entry.revision}
-    return ToolOutput(content=said, metadata=metadata, events=(updated, _surfaced((entry,), 0, "written")))
+    return ToolOutput(content=answer, metadata=metadata, events=(updated, _surfaced((entry,), 0, "written")))
 
 
 def _knowledge_tool(
@@ -219,7 +219,7 @@ def _knowledge_tool(
     return Tool(
         name=name,
         description=description,
-        run=_run(work),
+        run=_knowledge_runner(work),
         effect="write" if writes else "read",
         input_schema=input_schema,
         source="builtin",
@@ -229,7 +229,7 @@ def _knowledge_tool(
     )
 
 
-def _run(work: Work) -> Run:
+def _knowledge_runner(work: Work) -> Run:
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         return await in_thread(begin, input, context)
 

@@ -1,4 +1,4 @@
-"""Entries by what they mean: vectors of one model, compared by their cosine among those that a filter leaves.
+"""Entries by meaning: vectors of one model, compared by their cosine among those that a filter leaves.
 
 Once read, a tenant's vectors stay in memory until something changes: 4 bytes × 384 for each entry, 15 MB for ten
 thousand, 154 MB for a hundred thousand. A search compares every one that may count, which needs no index and misses
@@ -32,19 +32,19 @@ _logger = logging.getLogger(__name__)
 
 
 class Vectors:
-    """Search by meaning in what `tenant` knows. May be used by several threads."""
+    """Search by meaning in what `tenant` knows. Safe for threads."""
 
     def __init__(self, store: Store, tenant: str, embedder: Embedder) -> None:
         self._store = store
         self._tenant = tenant
         self._embedder = embedder
-        self._known: _Known | None = None
+        self._matrix: _Matrix | None = None
         self._complete = -1
         self._reading = threading.Lock()
 
     def learn(self, *, at_most: int | None = None) -> int:
-        """Embed entries that have no vector of their revision. Gives how many were learned; what was edited meanwhile
-        is left for the next time. Nobody depends on it: where it fails, that is logged."""
+        """Embed entries that have no vector of their revision; gives their number. What is edited meanwhile is left for
+        the next time. A failure is logged and raises nothing."""
         learned = 0
         try:
             version = self._store.knowledge_version(self._tenant)
@@ -60,7 +60,7 @@ class Vectors:
         return learned
 
     def _learned(self, entries: Sequence[KnowledgeEntry]) -> int:
-        rows = self._embedder.embed([said(entry) for entry in entries])
+        rows = self._embedder.embed([embedded_text(entry) for entry in entries])
         vectors = [
             KnowledgeVector(id=entry.id, revision=entry.revision, data=row.astype("<f4").tobytes())
             for entry, row in zip(entries, rows, strict=True)
@@ -68,9 +68,9 @@ class Vectors:
         return stored(self._store.put_vectors(self._tenant, self._embedder.name, vectors))
 
     def search(self, query: str, among: KnowledgeFilter, limit: int) -> list[tuple[str, float]]:
-        """The ids of the `limit` nearest of those entries that the filter leaves, with their cosines, nearest first,
-        ties by the id. An entry that has no vector yet, or has nothing to do with the query, is none of them.
-        Words find something all the same: where this fails, that is logged, and nothing is found."""
+        """The ids of the `limit` nearest entries that the filter leaves, with their cosines, nearest first, ties by the
+        id. Entries without a vector, or too far from the query, are left out. A failure is logged and gives nothing:
+        the search by words goes on."""
         if limit < 1 or not query.strip():
             return []
         try:
@@ -82,43 +82,43 @@ class Vectors:
     def _search(self, query: str, among: KnowledgeFilter, limit: int) -> list[tuple[str, float]]:
         import numpy as np
 
-        asked = self._embedder.embed([query])[0]
-        known = self._read(len(asked))
-        rows = self._left(known, among)
+        vector = self._embedder.embed([query])[0]
+        matrix = self._read(len(vector))
+        rows = self._rows(matrix, among)
         # To compare all and take some of them is faster than to take them first, unless they are few.
-        few = 3 * len(rows) < len(known.ids)
-        cosines = np.round(known.matrix[rows] @ asked if few else (known.matrix @ asked)[rows], _DIGITS)
+        few = 3 * len(rows) < len(matrix.ids)
+        cosines = np.round(matrix.matrix[rows] @ vector if few else (matrix.matrix @ vector)[rows], _DIGITS)
         near = cosines >= self._embedder.floor
         rows, cosines = rows[near], cosines[near]
         if len(rows) > limit:
             least = np.partition(cosines, len(rows) - limit)[len(rows) - limit]
             rows, cosines = rows[cosines >= least], cosines[cosines >= least]
         order = np.lexsort((rows, -cosines))[:limit]  # rows are in the order of their ids
-        return [(known.ids[row], float(cosine)) for row, cosine in zip(rows[order], cosines[order], strict=True)]
+        return [(matrix.ids[row], float(cosine)) for row, cosine in zip(rows[order], cosines[order], strict=True)]
 
-    def _read(self, width: int) -> _Known:
+    def _read(self, width: int) -> _Matrix:
         version = self._store.knowledge_version(self._tenant)  # first: what is read after it is at least as new
         with self._reading:
-            known = self._known
-            if known is None or known.version != version:
-                found = self._store.knowledge_vectors(self._tenant, self._embedder.name)
-                known = self._known = _Known(version, found, width)
-            return known
+            matrix = self._matrix
+            if matrix is None or matrix.version != version:
+                vectors = self._store.knowledge_vectors(self._tenant, self._embedder.name)
+                matrix = self._matrix = _Matrix(version, vectors, width)
+            return matrix
 
-    def _left(self, known: _Known, among: KnowledgeFilter) -> NDArray[np.intp]:
-        """The rows of the entries that the filter leaves: the store decides, as it does for every other way to them."""
-        rows = known.left.get(among)
+    def _rows(self, matrix: _Matrix, among: KnowledgeFilter) -> NDArray[np.intp]:
+        """The rows of the entries that the filter leaves. The store decides, as for every other search."""
+        rows = matrix.rows_by_filter.get(among)
         if rows is None:
-            rows = known.rows_of(self._store.knowledge_revisions(self._tenant, among))
+            rows = matrix.rows_of(self._store.knowledge_revisions(self._tenant, among))
             with self._reading:
-                if len(known.left) >= _FILTERS:
-                    known.left.pop(next(iter(known.left)))
-                known.left[among] = rows
+                if len(matrix.rows_by_filter) >= _FILTERS:
+                    matrix.rows_by_filter.pop(next(iter(matrix.rows_by_filter)))
+                matrix.rows_by_filter[among] = rows
         return rows
 
 
-class _Known:
-    """What was known at a version: vectors that are as wide as the model's, one in a row, in the order of ids."""
+class _Matrix:
+    """The vectors of one version of the knowledge, as wide as the model's, one per row, in the order of ids."""
 
     def __init__(self, version: int, vectors: Sequence[KnowledgeVector], width: int) -> None:
         import numpy as np
@@ -129,7 +129,7 @@ class _Known:
         self.revisions = [each.revision for each in fitting]
         joined = b"".join(each.data for each in fitting)
         self.matrix = np.frombuffer(joined, dtype="<f4").reshape(len(fitting), width)
-        self.left: dict[KnowledgeFilter, NDArray[np.intp]] = {}
+        self.rows_by_filter: dict[KnowledgeFilter, NDArray[np.intp]] = {}
 
     def rows_of(self, entries: Sequence[tuple[str, int]]) -> NDArray[np.intp]:
         import numpy as np
@@ -141,6 +141,6 @@ class _Known:
         return np.array(sorted(rows), dtype=np.intp)
 
 
-def said(entry: KnowledgeEntry) -> str:
-    """What of an entry is embedded."""
+def embedded_text(entry: KnowledgeEntry) -> str:
+    """The text of an entry that is embedded."""
     return f"{entry.title}\n{entry.content}"
