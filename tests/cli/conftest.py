@@ -10,6 +10,8 @@ import pytest
 
 from holdfast import facts
 from tests.cli.chats import Chatting
+from tests.cli.commands import use
+from tests.report.workday import Workday, work
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +23,17 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     facts.use(None)
+
+
+@pytest.fixture(scope="session")
+def workday(tmp_path_factory: pytest.TempPathFactory) -> Workday:
+    return work(tmp_path_factory.mktemp("workday") / "holdfast.db")
+
+
+@pytest.fixture
+def workday_store(workday: Workday, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store of a day's work is the configured one."""
+    use(workday.path, monkeypatch)
 
 
 @pytest.fixture

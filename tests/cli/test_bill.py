@@ -14,18 +14,10 @@ from holdfast.cli.bill import BY, command
 from holdfast.records import Usage
 from holdfast.store import open_store
 from tests.cli.commands import invoke, piped, shown, use
-from tests.report.worked import CHAT, CODING, GPT, SONNET, UNPRICED, Worked, work
+from tests.report.workday import CHAT, CODING, GPT, SONNET, UNPRICED
 from tests.store.samples import NOON, call, usage
 
-
-@pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> Worked:
-    return work(tmp_path_factory.mktemp("worked") / "holdfast.db")
-
-
-@pytest.fixture(autouse=True)
-def database(worked: Worked, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(worked.path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("workday_store")
 
 
 def test_a_line_for_each_model_and_a_total() -> None:
@@ -77,7 +69,7 @@ def test_the_limit_shortens_the_list_and_not_the_sum() -> None:
 
 
 @pytest.fixture
-def far_west(database: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def far_west(workday_store: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
         patched.setenv("TZ", "UTC+9")
         time.tzset()

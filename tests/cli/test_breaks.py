@@ -13,33 +13,25 @@ from holdfast.cli.breaks import COLUMNS, command
 from holdfast.core.cures import reset_cure
 from holdfast.store import open_store
 from tests.cli.commands import invoke, piped, shown, use
-from tests.report.worked import CHAT, CODING, UNPRICED, Worked, work
+from tests.report.workday import CHAT, CODING, UNPRICED, Workday
 from tests.store.samples import found
 
-
-@pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> Worked:
-    return work(tmp_path_factory.mktemp("worked") / "holdfast.db")
+pytestmark = pytest.mark.usefixtures("workday_store")
 
 
-@pytest.fixture(autouse=True)
-def database(worked: Worked, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(worked.path, monkeypatch)
-
-
-def test_a_pipe_gets_a_line_for_each_break_and_every_cure_once(worked: Worked) -> None:
+def test_a_pipe_gets_a_line_for_each_break_and_every_cure_once(workday: Workday) -> None:
     text = piped(command)
     head, *lines = text.splitlines()
     assert all(column.title in head for column in COLUMNS)
     assert sum("ttl_expired_5m " in line for line in lines[:12]) == 11
     clock = next(line for line in lines if "system_prompt_changed" in line)
-    assert worked.calls["clock"][:10] in clock
+    assert workday.calls["clock"][:10] in clock
     assert "system[1] @15," in clock
     assert " clock " in clock
     cures = text.split("What to do:\n")[1]
     assert cures.index("  ttl_expired_5m (11 breaks, $0.3") < cures.index("  clock (1 break, $0.0")
     past = next(line for line in lines if " bypassed " in line)
-    assert worked.calls["past"][:10] in past
+    assert workday.calls["past"][:10] in past
     assert "  bypass (1 turn, $0.01" in cures
     assert lines[-1].startswith("12 breaks, 1 turn past Holdfast or without markers: $0.3")
 

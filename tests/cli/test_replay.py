@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from holdfast.cli import run
 from holdfast.cli.replay import command
-from holdfast.lab import ReplayOptions, write
+from holdfast.lab import DEFAULT, ReplayOptions, write
 from holdfast.report.logs.records import Record, Source
 from holdfast.report.logs.selection import SessionChooser
-from tests.lab.replay import made
+from tests.lab.replay.coding_sessions import coding_session
 from tests.report.logs.shaped_logs import as_transcript
 
 OWN = Path(__file__).parents[1] / "fixtures" / "traces"
@@ -27,7 +27,7 @@ OWN = Path(__file__).parents[1] / "fixtures" / "traces"
 @pytest.fixture
 def trace(workspace: Path) -> Path:
     path = workspace / "own.jsonl"
-    write(made.session(), path)
+    write(coding_session(), path)
     return path
 
 
@@ -47,7 +47,7 @@ def test_a_table_the_cheapest_first(trace: Path, capsys: pytest.CaptureFixture[s
         "STRATEGY COST /OPTIMAL HIT WRITTEN 5m WRITTEN 1h BREAKS MAIN CAUSE SURPRISES".split()  # noqa: SIM905
     )
     rows = [line.replace("as billed", "as-billed").split() for line in lines[3:9]]
-    assert {row[0] for row in rows} == {"economic", "rolling", "automatic", "none", "optimal", "as-billed"}
+    assert {row[0] for row in rows} == {*DEFAULT, "as-billed"}
     assert [float(row[1].removeprefix("$")) for row in rows] == sorted(float(row[1].removeprefix("$")) for row in rows)
     assert rows[1][:3:2] == ["optimal", "1.000"]
     assert rows[-1][0] == "none"
@@ -194,7 +194,7 @@ def test_traces_that_cannot_be_read(workspace: Path, capsys: pytest.CaptureFixtu
     (workspace / "odd.jsonl").write_text('{"some": "thing"}\n')
     (workspace / "empty.jsonl").write_text("\n")
     (workspace / "empty").mkdir()
-    write(made.session(2), workspace / "shape.jsonl")
+    write(coding_session(2), workspace / "shape.jsonl")
     lines = (workspace / "shape.jsonl").read_text().splitlines()
     (workspace / "shape.jsonl").write_text(f"{lines[0]}\n{lines[1][:-9]}\n")
     for name, problem in (
@@ -222,7 +222,7 @@ def transcripts(home: Path, count: int = 3, model: str | None = None) -> Path:
     """Sessions of Claude Code under a home directory, each a day after the one before, the last one with an agent."""
     projects = home / ".claude" / "projects" / "-work"
     for number in range(count):
-        trace = made.session(12, name=f"session-{number}", compaction=0, agent=number == count - 1)
+        trace = coding_session(12, name=f"session-{number}", compaction=0, agent=number == count - 1)
         steps = [
             replace(
                 step,
@@ -264,7 +264,7 @@ def test_a_directory_of_logs_and_one_session_of_it(workspace: Path, capsys: pyte
 
 
 def test_a_log_replays_as_its_trace_does(trace: Path, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = as_transcript(made.session(), workspace / "log.jsonl")
+    log = as_transcript(coding_session(), workspace / "log.jsonl")
     texts = [said(capsys, path, "--strategy", "all", "--format", "json")[0] for path in (trace, log)]
     assert json.loads(texts[0])["results"] == json.loads(texts[1])["results"]
 

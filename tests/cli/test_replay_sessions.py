@@ -17,7 +17,7 @@ from holdfast.lab.tally import quantile
 from holdfast.records import usage
 from holdfast.store import Call, open_store
 from tests.lab.recordings import RECORDED, needs_recordings
-from tests.lab.replay import made
+from tests.lab.replay.coding_sessions import coding_session
 from tests.report.logs.shaped_logs import as_transcript
 
 OPUS, HAIKU = "anthropic:claude-opus-4-6", "anthropic:claude-haiku-4-5"
@@ -165,7 +165,7 @@ def test_there_is_no_bill_for_other_pauses_or_other_requests(
     for options in (("--gaps", "office"), ("--fault", "tools-shuffled")):
         report = replayed(capsys, mixed, "--strategy", "none", *options)
         assert {each["strategy"] for each in report["results"]} == {"none"}
-    bare = made.session(4)
+    bare = coding_session(4)
     path = workspace / "bare.jsonl"
     write(replace(bare, steps=tuple(replace(step, usage=None) for step in bare.steps)), path)
     report = replayed(capsys, mixed, path, "--strategy", "none", "--model", "claude-opus-4-6")
@@ -268,7 +268,7 @@ def test_a_dump_says_which_model_a_request_went_to(
 
 
 def paused(name: str, **more: Any) -> Trace:
-    return replace(made.session(40, name=name), **more)
+    return replace(coding_session(40, name=name), **more)
 
 
 def learned(report: dict[str, Any]) -> list[tuple[str, float]]:
@@ -311,7 +311,7 @@ def test_a_project_is_an_author_and_so_is_a_tenant_of_the_store(
 ) -> None:
     projects = workspace / "projects"
     for project, day in (("one", 1), ("two", 0), ("one", 2)):
-        trace = made.session(6, name=f"{project}-{day}", compaction=0, agent=False)
+        trace = coding_session(6, name=f"{project}-{day}", compaction=0, agent=False)
         steps = tuple(
             replace(step, at=(step.at or 0) + 86_400 * day, first_token_at=(step.first_token_at or 0) + 86_400 * day)
             for step in trace.steps

@@ -13,20 +13,12 @@ from holdfast.cli.sessions import COLUMNS, command
 from holdfast.cli.store_options import Moment
 from holdfast.store import open_store
 from tests.cli.commands import invoke, piped, shown, use
-from tests.report.worked import CHAT, CODING, NEW, Worked, work
+from tests.report.workday import CHAT, CODING, NEW
 from tests.store.samples import call
 
+pytestmark = pytest.mark.usefixtures("workday_store")
+
 DAY = 86_400_000_000
-
-
-@pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> Worked:
-    return work(tmp_path_factory.mktemp("worked") / "holdfast.db")
-
-
-@pytest.fixture(autouse=True)
-def database(worked: Worked, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(worked.path, monkeypatch)
 
 
 def test_a_pipe_gets_a_line_for_each_session_with_everything() -> None:

@@ -13,38 +13,30 @@ from holdfast.records.events import Envelope, Ulids
 from holdfast.records.events.calls import CachePlanned
 from holdfast.store import open_store
 from tests.cli.commands import invoke, piped, shown, use
-from tests.report.worked import CHAT, CODING, NEW, SONNET, Worked, work
+from tests.report.workday import CHAT, CODING, NEW, SONNET, Workday
 from tests.store.samples import NOON, call, usage
 
-
-@pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> Worked:
-    return work(tmp_path_factory.mktemp("worked") / "holdfast.db")
-
-
-@pytest.fixture(autouse=True)
-def database(worked: Worked, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(worked.path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("workday_store")
 
 
 def row(text: str, id_: str) -> str:
     return next(line for line in text.splitlines() if line and id_.startswith(line.split()[0]) and len(line) > 30)
 
 
-def test_a_session_has_its_lanes_and_calls_with_prediction_beside_what_was_read(worked: Worked) -> None:
+def test_a_session_has_its_lanes_and_calls_with_prediction_beside_what_was_read(workday: Workday) -> None:
     text = piped(command, CODING, "--tenant", "t-one")
     assert text.startswith(f"Session {CODING} of claude-code\n")
     assert "11 calls (1 bypassed, 1 side, 2 without an answer) for $" in text
     assert any(line.split()[:2] == ["scout", SONNET] for line in text.splitlines())
-    used = worked.usages["main 1"]
-    cells = row(text, worked.calls["main 1"]).split()
+    used = workday.usages["main 1"]
+    cells = row(text, workday.calls["main 1"]).split()
     assert cells[2:6] == [f"{used.read:,}", f"{used.read:,}", f"{used.written:,}", "0"]
-    assert "system_prompt_changed $0.0" in row(text, worked.calls["clock"])
-    assert "reset: compaction $0.0" in row(text, worked.calls["compacted"])
-    assert "failed: overloaded_error" in row(text, worked.calls["failed"])
-    assert "abandoned" in row(text, worked.calls["left"])
-    assert "side: a title" in row(text, worked.calls["title"])
-    assert "bypassed: slow" in row(text, worked.calls["past"])
+    assert "system_prompt_changed $0.0" in row(text, workday.calls["clock"])
+    assert "reset: compaction $0.0" in row(text, workday.calls["compacted"])
+    assert "failed: overloaded_error" in row(text, workday.calls["failed"])
+    assert "abandoned" in row(text, workday.calls["left"])
+    assert "side: a title" in row(text, workday.calls["title"])
+    assert "bypassed: slow" in row(text, workday.calls["past"])
     assert "clock (1 break, $0.0" in text
     assert 'Or set cache.repair = "values" (`holdfast repair values`).' in text
 
@@ -54,18 +46,18 @@ def test_calls_name_their_lane_where_there_are_several() -> None:
     assert "LANE" not in piped(command, CHAT).split("CALL  ")[1].splitlines()[0]
 
 
-def test_without_an_id_the_session_used_last_is_shown(worked: Worked) -> None:
+def test_without_an_id_the_session_used_last_is_shown(workday: Workday) -> None:
     text = piped(command, "--limit", "4")
     assert text.startswith(f"Session {CODING} of pi\n")
     assert "10 older calls left out; --limit shows more." in text
-    assert "ping" in row(text, worked.calls["ping"])
-    assert "pending" in row(text, worked.calls["pending"])
+    assert "ping" in row(text, workday.calls["ping"])
+    assert "pending" in row(text, workday.calls["pending"])
 
 
-def test_a_call_has_its_page(worked: Worked) -> None:
-    text = piped(command, worked.calls["clock"])
+def test_a_call_has_its_page(workday: Workday) -> None:
+    text = piped(command, workday.calls["clock"])
     facts = [(line[:13].strip(), line[13:]) for line in text.splitlines()]
-    assert ("Call", worked.calls["clock"]) in facts
+    assert ("Call", workday.calls["clock"]) in facts
     assert ("Status", "settled") in facts
     assert ("Verdict", "as predicted") in facts
     assert ("Strategy", "rolling") in facts
@@ -76,37 +68,37 @@ def test_a_call_has_its_page(worked: Worked) -> None:
     assert "; without a cache $0.0" in dict(facts)["Cost"]
 
 
-def test_calls_of_other_kinds_have_theirs(worked: Worked) -> None:
-    title = piped(command, worked.calls["title"])
+def test_calls_of_other_kinds_have_theirs(workday: Workday) -> None:
+    title = piped(command, workday.calls["title"])
     assert "Status       side, settled" in title
     assert "Why          a title" in title
-    failed = piped(command, worked.calls["failed"])
+    failed = piped(command, workday.calls["failed"])
     assert "Status       failed: overloaded_error" in failed
     assert "Billed       not known" in failed
-    warned = piped(command, worked.calls["compacted"])
+    warned = piped(command, workday.calls["compacted"])
     assert "Event        gateway.preflight: action warned, dollars 0.2, limit 0.1" in warned
     assert "Reset        compaction" in warned
-    strange = piped(command, worked.calls["mythical"])
+    strange = piped(command, workday.calls["mythical"])
     assert "Cost         price unknown" in strange
     assert "Client       evil?[31m?agent" in strange
 
 
-def test_json_of_both(worked: Worked) -> None:
+def test_json_of_both(workday: Workday) -> None:
     whole = json.loads(piped(command, CHAT, "--json"))
-    assert [each["id"] for each in whole["calls"]] == [worked.calls["chat 0"], worked.calls["chat 1"]]
+    assert [each["id"] for each in whole["calls"]] == [workday.calls["chat 0"], workday.calls["chat 1"]]
     assert whole["calls"][1]["predicted"]["read"] == whole["calls"][1]["usage"]["read"] > 0
-    one = json.loads(piped(command, worked.calls["clock"], "--json"))
+    one = json.loads(piped(command, workday.calls["clock"], "--json"))
     assert one["breaks"][0]["cure"] == "clock"
 
 
-def test_the_beginning_that_a_table_shows_is_enough(worked: Worked) -> None:
+def test_the_beginning_that_a_table_shows_is_enough(workday: Workday) -> None:
     assert piped(command, CHAT[:8] + "…").startswith(f"Session {CHAT}")
     text = piped(command, CODING, "--tenant", "t-one")
     for line in text.split("EXPECTED")[1].splitlines()[1:12]:
         assert piped(command, line.split()[0]).startswith("Call ")
 
 
-def test_what_is_not_known_is_said(worked: Worked, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_known_is_said(workday: Workday, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["show", "mythicle"]) == 1
     assert capsys.readouterr().err == (
         "holdfast: there is no session or call 'mythicle'; did you mean mythical? "
@@ -114,7 +106,7 @@ def test_what_is_not_known_is_said(worked: Worked, capsys: pytest.CaptureFixture
     )
     assert cli.run(["show", "5f0c"]) == 1
     assert "several tenants have the session" in capsys.readouterr().err
-    assert cli.run(["show", worked.calls["clock"][:3]]) == 1
+    assert cli.run(["show", workday.calls["clock"][:3]]) == 1
     assert "give more of its characters" in capsys.readouterr().err
 
 
@@ -127,8 +119,8 @@ def test_without_anything_stored_it_is_an_error(workspace: Path, monkeypatch: py
 
 @pytest.mark.parametrize("columns", [50, 80, 140])
 @pytest.mark.parametrize("name", ["session", "clock", "compacted"])
-def test_pages_fit_the_terminal(columns: int, name: str, worked: Worked) -> None:
-    arguments = [CODING, "--tenant", "t-one"] if name == "session" else [worked.calls[name]]
+def test_pages_fit_the_terminal(columns: int, name: str, workday: Workday) -> None:
+    arguments = [CODING, "--tenant", "t-one"] if name == "session" else [workday.calls[name]]
     lines = shown(command, *arguments, columns=columns)
     assert max(map(len, lines)) <= columns
 

@@ -12,7 +12,7 @@ from holdfast.cli.skills import command
 from holdfast.cli.skills.usage import COLUMNS, STORED
 from holdfast.store import open_store
 from tests.cli.commands import invoke, piped, shown, use
-from tests.report.skilled import HOUR, NOON, Session, worked
+from tests.report.skill_sessions import HOUR, NOON, Session, worked
 from tests.store.samples import call
 
 

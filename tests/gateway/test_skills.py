@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import report
 from holdfast.store import open_store
-from tests.report.skilled import NOON, Session, worked
+from tests.report.skill_sessions import NOON, Session, worked
 from tests.simulator.http_client import Client, Response
 
 from .gate import Gated, gated

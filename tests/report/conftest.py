@@ -5,17 +5,17 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.store import SqliteStore, open_existing
-from tests.report.worked import Worked, work
+from tests.report.workday import Workday, work
 
 
 @pytest.fixture(scope="session")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> Worked:
-    return work(tmp_path_factory.mktemp("worked") / "holdfast.db")
+def workday(tmp_path_factory: pytest.TempPathFactory) -> Workday:
+    return work(tmp_path_factory.mktemp("workday") / "holdfast.db")
 
 
 @pytest.fixture
-def store(worked: Worked) -> Iterator[SqliteStore]:
-    opened = open_existing(worked.path)
+def store(workday: Workday) -> Iterator[SqliteStore]:
+    opened = open_existing(workday.path)
     assert opened is not None
     with opened:
         yield opened

@@ -13,7 +13,7 @@ from holdfast.facts import rates
 from holdfast.records import Usage
 from holdfast.report import Bill, Sums
 from holdfast.store import SqliteStore, open_store
-from tests.report.worked import CODING, GPT, HAIKU, SONNET, START, UNPRICED, Worked
+from tests.report.workday import CODING, GPT, HAIKU, SONNET, START, UNPRICED, Workday
 from tests.store.samples import HOUR, NOON, call, found
 
 DAY = 24 * HOUR
@@ -38,12 +38,12 @@ def test_every_way_of_adding_up_gives_the_total(store: SqliteStore) -> None:
             assert sum(getattr(each, name) for each in groups) == getattr(bill.total, name)
 
 
-def test_the_total_is_what_the_provider_billed(store: SqliteStore, worked: Worked) -> None:
+def test_the_total_is_what_the_provider_billed(store: SqliteStore, workday: Workday) -> None:
     bill = report.bill(store)
-    beside = [store.call(None, worked.calls[name]) for name in ("title", "past", "ping")]
+    beside = [store.call(None, workday.calls[name]) for name in ("title", "past", "ping")]
     others = [row.usage.cost or Decimal(0) for row in beside if row is not None and row.usage is not None]
     assert len(others) == 3
-    assert bill.total.cost == worked.cost + sum(others, Decimal(0))
+    assert bill.total.cost == workday.cost + sum(others, Decimal(0))
     assert bill.total.cost == report.cache_effectiveness(store).total.cost
     assert (bill.total.unpriced, bill.total.kinds) == (1, {"bypassed": 1, "ping": 1, "side": 1})
 
@@ -58,7 +58,7 @@ def test_the_dearest_comes_first_and_who_has_no_price_last(store: SqliteStore) -
     assert bill.kinds[0].breaks == bill.total.breaks
 
 
-def test_without_a_cache_every_token_is_plain_input(store: SqliteStore, worked: Worked) -> None:
+def test_without_a_cache_every_token_is_plain_input(store: SqliteStore, workday: Workday) -> None:
     chat = next(each for each in report.bill(store).models if each.id == GPT)
     price = rates(GPT)
     assert price is not None
@@ -73,22 +73,22 @@ def test_days_begin_where_the_reader_is(store: SqliteStore) -> None:
     assert [report.bill(store, zone=zone).zone for zone in (UTC, None, far)] == ["UTC", "local", "UTC-09:00"]
 
 
-def test_session_tenant_window_and_single_calls_select(store: SqliteStore, worked: Worked) -> None:
+def test_session_tenant_window_and_single_calls_select(store: SqliteStore, workday: Workday) -> None:
     assert report.bill(store, tenant="t-two").total.cost == report.session(store, CODING, tenant="t-two").session.cost
     one = report.bill(store, tenant="t-one", session=CODING)
     assert one.total.cost == report.session(store, CODING, tenant="t-one").session.cost
     begin = round(START * 1_000_000)
     late, early = report.bill(store, start=begin + HOUR), report.bill(store, end=begin + HOUR)
     assert late.total.calls + early.total.calls == report.bill(store).total.calls
-    chosen = report.bill(store, calls=[worked.calls["clock"], worked.calls["clock"], "nobody"])
-    assert (chosen.total.calls, chosen.total.cost) == (1, worked.usages["clock"].cost)
+    chosen = report.bill(store, calls=[workday.calls["clock"], workday.calls["clock"], "nobody"])
+    assert (chosen.total.calls, chosen.total.cost) == (1, workday.usages["clock"].cost)
     assert chosen.total.breaks == 1
 
 
-def test_what_was_saved_is_what_the_verdicts_say(store: SqliteStore, worked: Worked) -> None:
+def test_what_was_saved_is_what_the_verdicts_say(store: SqliteStore, workday: Workday) -> None:
     total = report.bill(store).total
     assert total.saved is not None
-    assert float(total.saved) == pytest.approx(sum(verdict.saved for verdict in worked.verdicts.values()))
+    assert float(total.saved) == pytest.approx(sum(verdict.saved for verdict in workday.verdicts.values()))
 
 
 def test_what_was_saved_is_summed_where_calls_say_so(tmp_path: Path) -> None:

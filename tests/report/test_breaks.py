@@ -8,24 +8,24 @@ from pathlib import Path
 
 from holdfast import report
 from holdfast.store import SqliteStore, open_store
-from tests.report.worked import CODING, SONNET, START, UNPRICED, Worked
+from tests.report.workday import CODING, SONNET, START, UNPRICED, Workday
 from tests.store.samples import call, found
 
 
-def test_a_break_says_where_whose_what_it_cost_and_what_to_do(store: SqliteStore, worked: Worked) -> None:
-    finding = worked.verdicts["clock"].finding
+def test_a_break_says_where_whose_what_it_cost_and_what_to_do(store: SqliteStore, workday: Workday) -> None:
+    finding = workday.verdicts["clock"].finding
     assert finding is not None
     past, one = report.breaks(store, tenant="t-one", resets=False).breaks
     assert past.reason == "bypassed"
     assert (one.cause, one.reason, one.owner, one.path) == ("system_prompt_changed", None, "host", "system[1]")
     assert (one.tokens, one.dollars) == (finding.tokens, finding.dollars)
-    sent = worked.prepared["clock"].sent.raw
+    sent = workday.prepared["clock"].sent.raw
     assert one.offset is not None
     assert sent[one.offset - len("2026-11-15 13:0") : one.offset] == b"2026-11-15 13:0"
     assert (one.cure, one.setting) == ("clock", 'cache.repair = "values"')
     assert one.advice is not None
     assert "system[1]" in one.advice
-    assert (one.call, one.session, one.tenant) == (worked.calls["clock"], CODING, "t-one")
+    assert (one.call, one.session, one.tenant) == (workday.calls["clock"], CODING, "t-one")
     assert (one.client, one.model) == ("claude-code", SONNET)
     assert one.at.tzinfo is UTC
 
@@ -40,11 +40,11 @@ def test_newest_first_and_no_more_than_the_limit(store: SqliteStore) -> None:
 
 
 def test_resets_are_breaks_with_a_reason_and_those_that_are_wanted_can_be_left_out(
-    store: SqliteStore, worked: Worked
+    store: SqliteStore, workday: Workday
 ) -> None:
     every = report.breaks(store).breaks
     resets = [each for each in every if each.reason is not None]
-    expected = [("bypassed", worked.calls["past"]), ("compaction", worked.calls["compacted"])]
+    expected = [("bypassed", workday.calls["past"]), ("compaction", workday.calls["compacted"])]
     assert [(each.reason, each.call) for each in resets] == expected
     assert report.breaks(store, resets=False).breaks == tuple(each for each in every if each.reason != "compaction")
 

@@ -14,15 +14,15 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import rates
 from holdfast.report import Marker, PredictedUsage
 from holdfast.store import SqliteStore, open_store
-from tests.report.worked import SONNET, Worked
+from tests.report.workday import SONNET, Workday
 from tests.store.samples import call, usage
 
 
-def test_everything_known_of_a_call(store: SqliteStore, worked: Worked) -> None:
+def test_everything_known_of_a_call(store: SqliteStore, workday: Workday) -> None:
     one, prepared, verdict = (
-        report.call(store, worked.calls["clock"]),
-        worked.prepared["clock"],
-        worked.verdicts["clock"],
+        report.call(store, workday.calls["clock"]),
+        workday.prepared["clock"],
+        workday.verdicts["clock"],
     )
     assert (one.kind, one.status, one.model, one.client) == ("request", "settled", SONNET, "claude-code")
     assert one.plan is not None
@@ -44,14 +44,14 @@ def test_everything_known_of_a_call(store: SqliteStore, worked: Worked) -> None:
     assert one.without_cache == verdict.usage.prompt * price.input + verdict.usage.output * price.output
 
 
-def test_side_and_bypassed_calls_say_why_they_were_not_planned(store: SqliteStore, worked: Worked) -> None:
-    title, past = report.call(store, worked.calls["title"]), report.call(store, worked.calls["past"])
+def test_side_and_bypassed_calls_say_why_they_were_not_planned(store: SqliteStore, workday: Workday) -> None:
+    title, past = report.call(store, workday.calls["title"]), report.call(store, workday.calls["past"])
     assert (title.kind, title.why, title.plan, title.predicted) == ("side", "a title", None, None)
     assert (past.kind, past.why, past.explained) == ("bypassed", "slow", None)
 
 
-def test_calls_that_did_not_end_well(store: SqliteStore, worked: Worked) -> None:
-    failed, left, pending = (report.call(store, worked.calls[name]) for name in ("failed", "left", "pending"))
+def test_calls_that_did_not_end_well(store: SqliteStore, workday: Workday) -> None:
+    failed, left, pending = (report.call(store, workday.calls[name]) for name in ("failed", "left", "pending"))
     assert (failed.status, failed.error, failed.usage) == ("failed", "overloaded_error", None)
     assert (left.status, left.error) == ("abandoned", None)
     assert (pending.status, pending.ended, pending.explained) == ("pending", None, None)
@@ -59,22 +59,22 @@ def test_calls_that_did_not_end_well(store: SqliteStore, worked: Worked) -> None
     assert pending.without_cache is None
 
 
-def test_a_warning_before_the_call_is_told_with_it(store: SqliteStore, worked: Worked) -> None:
-    (event,) = report.call(store, worked.calls["compacted"]).events
+def test_a_warning_before_the_call_is_told_with_it(store: SqliteStore, workday: Workday) -> None:
+    (event,) = report.call(store, workday.calls["compacted"]).events
     assert event.type == "gateway.preflight"
     assert event.data == {"action": "warned", "dollars": "0.2", "limit": "0.1"}
-    assert report.call(store, worked.calls["after"]).events == ()
+    assert report.call(store, workday.calls["after"]).events == ()
 
 
-def test_json_has_iso_times_and_exact_dollars(store: SqliteStore, worked: Worked) -> None:
-    one = report.call(store, worked.calls["main 1"])
+def test_json_has_iso_times_and_exact_dollars(store: SqliteStore, workday: Workday) -> None:
+    one = report.call(store, workday.calls["main 1"])
     found = json.loads(msgspec.json.encode(one))
     assert found["started"].endswith("Z")
-    assert found["usage"]["cost"] == str(worked.usages["main 1"].cost)
+    assert found["usage"]["cost"] == str(workday.usages["main 1"].cost)
 
 
-def test_a_beginning_is_enough_and_an_unknown_one_an_error(store: SqliteStore, worked: Worked) -> None:
-    id_ = worked.calls["clock"]
+def test_a_beginning_is_enough_and_an_unknown_one_an_error(store: SqliteStore, workday: Workday) -> None:
+    id_ = workday.calls["clock"]
     assert report.call(store, id_[:24], tenant="t-one").id == id_
     with pytest.raises(HoldfastError, match="there is no call 'nothing'; `holdfast sessions` lists what there is"):
         report.call(store, "nothing")

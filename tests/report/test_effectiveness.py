@@ -11,12 +11,12 @@ import msgspec
 from holdfast import report
 from holdfast.records import Usage
 from holdfast.store import Call, SqliteStore, open_store
-from tests.report.worked import GPT, HAIKU, SONNET, START, UNPRICED, Worked
+from tests.report.workday import GPT, HAIKU, SONNET, START, UNPRICED, Workday
 
 HOUR = 3_600_000_000
 
 
-def test_tokens_are_those_the_provider_billed(store: SqliteStore, worked: Worked) -> None:
+def test_tokens_are_those_the_provider_billed(store: SqliteStore, workday: Workday) -> None:
     found = report.cache_effectiveness(store, start=None, end=None)
     billed = {name: [call for call in store.calls() if call.model == name and call.usage] for name in (SONNET, GPT)}
     for model in found.models:

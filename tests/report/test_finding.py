@@ -9,15 +9,15 @@ import pytest
 from holdfast import report
 from holdfast.report import UnknownIdError
 from holdfast.store import SqliteStore, open_store
-from tests.report.skilled import Session
-from tests.report.worked import CHAT, CODING, NEW, Worked
+from tests.report.skill_sessions import Session
+from tests.report.workday import CHAT, CODING, NEW, Workday
 from tests.store.samples import call
 
 
-def test_whole_ids_and_beginnings(store: SqliteStore, worked: Worked) -> None:
+def test_whole_ids_and_beginnings(store: SqliteStore, workday: Workday) -> None:
     assert report.find(store, NEW).kind == "session"
     assert report.find(store, CHAT[:6]).id == CHAT
-    ping = worked.calls["ping"]
+    ping = workday.calls["ping"]
     found = report.find(store, ping)
     assert (found.kind, found.tenant, found.id) == ("call", "t-two", ping)
 
@@ -28,9 +28,9 @@ def test_an_id_of_several_tenants_needs_one_of_them(store: SqliteStore) -> None:
     assert report.find(store, "5f0c", tenant="t-one").tenant == "t-one"
 
 
-def test_a_beginning_of_many_is_refused_with_some_of_them(store: SqliteStore, worked: Worked) -> None:
+def test_a_beginning_of_many_is_refused_with_some_of_them(store: SqliteStore, workday: Workday) -> None:
     with pytest.raises(UnknownIdError, match="fits more than one id") as refused:
-        report.find(store, worked.calls["clock"][:2])
+        report.find(store, workday.calls["clock"][:2])
     assert "call " in str(refused.value)
     assert "…" in str(refused.value)
 

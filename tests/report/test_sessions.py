@@ -11,7 +11,7 @@ import pytest
 from holdfast import report
 from holdfast.report import UnknownIdError
 from holdfast.store import SqliteStore, open_store
-from tests.report.worked import CHAT, CODING, HAIKU, NEW, SONNET, START, UNPRICED, Worked
+from tests.report.workday import CHAT, CODING, HAIKU, NEW, SONNET, START, UNPRICED, Workday
 from tests.store.samples import call, lane, session
 
 HOUR = 3_600_000_000
@@ -30,10 +30,10 @@ def test_the_session_used_last_comes_first(store: SqliteStore) -> None:
     assert (some.sessions, some.more) == (found.sessions[:2], True)
 
 
-def test_a_session_has_the_sums_of_its_calls(store: SqliteStore, worked: Worked) -> None:
+def test_a_session_has_the_sums_of_its_calls(store: SqliteStore, workday: Workday) -> None:
     one = next(each for each in report.sessions(store, tenant="t-one").sessions if each.id == CODING)
     names = ["main 0", "main 1", "main 2", "scout", "clock", "after", "compacted"]
-    used = [worked.usages[name] for name in names]
+    used = [workday.usages[name] for name in names]
     assert (one.client, one.models, one.lanes) == ("claude-code", (HAIKU, SONNET), 3)
     assert (one.calls, one.unanswered, one.kinds) == (11, 2, {"bypassed": 1, "side": 1})
     assert one.cached_tokens == sum(each.read for each in used)
@@ -41,11 +41,11 @@ def test_a_session_has_the_sums_of_its_calls(store: SqliteStore, worked: Worked)
     assert one.uncached_tokens == sum(each.input for each in used) + 9_000 + 900
     assert one.prompt_tokens == one.uncached_tokens + one.cached_tokens + one.creation_tokens
     assert one.hit_rate == one.cached_tokens / one.prompt_tokens
-    beside = [store.call("t-one", worked.calls[name]) for name in ("title", "past")]
+    beside = [store.call("t-one", workday.calls[name]) for name in ("title", "past")]
     extra = [row.usage.cost or Decimal(0) for row in beside if row is not None and row.usage is not None]
     assert one.cost == sum([each.cost or Decimal(0) for each in used] + extra, Decimal(0))
     assert one.started.timestamp() == START + 5
-    finding, reset = worked.verdicts["clock"].finding, worked.verdicts["compacted"].finding
+    finding, reset = workday.verdicts["clock"].finding, workday.verdicts["compacted"].finding
     assert finding is not None
     assert reset is not None
     assert (one.breaks, one.break_tokens, one.break_cost) == (1, finding.tokens, finding.dollars)
@@ -55,15 +55,15 @@ def test_a_session_has_the_sums_of_its_calls(store: SqliteStore, worked: Worked)
     assert (one.missed, one.missed_cost) == (1, past.dollars)
 
 
-def test_pings_count_in_the_money_and_are_free_without_a_cache(store: SqliteStore, worked: Worked) -> None:
-    ping = report.call(store, worked.calls["ping"])
+def test_pings_count_in_the_money_and_are_free_without_a_cache(store: SqliteStore, workday: Workday) -> None:
+    ping = report.call(store, workday.calls["ping"])
     assert (ping.kind, ping.without_cache) == ("ping", 0)
     assert ping.usage is not None
     assert ping.usage.cost
     one = report.sessions(store, tenant="t-two").sessions[0]
     assert (one.kinds, one.unanswered) == ({"ping": 1}, 1)
     mine = sum(
-        (used.cost or Decimal(0) for name, used in worked.usages.items() if name.startswith("other")), Decimal(0)
+        (used.cost or Decimal(0) for name, used in workday.usages.items() if name.startswith("other")), Decimal(0)
     )
     assert one.cost == mine + ping.usage.cost
 
@@ -98,21 +98,21 @@ def test_one_session_lists_its_lanes_in_their_order(store: SqliteStore) -> None:
     assert [lane.breaks for lane in lanes] == [0, 1, 0]
 
 
-def test_calls_have_their_prediction_beside_what_was_billed(store: SqliteStore, worked: Worked) -> None:
+def test_calls_have_their_prediction_beside_what_was_billed(store: SqliteStore, workday: Workday) -> None:
     calls = {each.id: each for each in report.session(store, CODING, tenant="t-one").calls}
-    assert list(calls) == [worked.calls[name] for name in (
+    assert list(calls) == [workday.calls[name] for name in (
         "title", "main 0", "main 1", "main 2", "scout", "clock", "after", "compacted", "failed", "left", "past"
     )]  # fmt: skip
     for name in ("main 0", "main 1", "clock", "compacted"):
-        one, verdict = calls[worked.calls[name]], worked.verdicts[name]
+        one, verdict = calls[workday.calls[name]], workday.verdicts[name]
         assert one.predicted is not None
         assert (one.predicted.read, one.predicted.written) == (verdict.predicted.read, verdict.predicted.written)
         assert one.usage == verdict.usage
         assert one.explained is verdict.explained
         assert one.plan is not None
-        assert tuple((marker.path, marker.ttl) for marker in one.plan.markers) == worked.prepared[name].markers
-    assert [each.cause for each in calls[worked.calls["clock"]].breaks] == ["system_prompt_changed"]
-    assert calls[worked.calls["compacted"]].reset == "compaction"
+        assert tuple((marker.path, marker.ttl) for marker in one.plan.markers) == workday.prepared[name].markers
+    assert [each.cause for each in calls[workday.calls["clock"]].breaks] == ["system_prompt_changed"]
+    assert calls[workday.calls["compacted"]].reset == "compaction"
 
 
 def test_only_the_newest_calls_are_listed_and_the_others_counted(store: SqliteStore) -> None:

@@ -17,7 +17,7 @@ from holdfast.facts.tokens import heuristic_tokens
 from holdfast.report.skill_usage import REASONS, SKILL_LOAD
 from holdfast.store import SqliteStore, open_existing, open_store
 from holdfast.tools import contract
-from tests.report.skilled import HOUR, NOON, Session, worked
+from tests.report.skill_sessions import HOUR, NOON, Session, worked
 from tests.skills.sessions import SkillRoom, load, session, sized
 from tests.support.toolboxes import do
 

@@ -13,7 +13,8 @@ from holdfast.lab import ReplayOptions, Trace, playback, run
 from holdfast.lab.playback import ReplayedCall
 from holdfast.lab.sessions import TimedRequest
 from tests.lab.recordings import needs_recordings, own, recorded
-from tests.lab.replay import made, repricing
+from tests.lab.replay import outside_prices
+from tests.lab.replay.coding_sessions import coding_session
 
 OPUS = "claude-opus-4-6"
 
@@ -22,7 +23,7 @@ def reprice(traces: list[Trace], strategies: list[str], path: Path, *, near: flo
     """An outsider's costs are near ours, in their ratio to the optimum and in their order."""
     report = run(traces, [*strategies, "optimal"], [OPUS], ReplayOptions(dump=path))
     with path.open(encoding="utf-8") as lines:
-        theirs = repricing.costs(lines)
+        theirs = outside_prices.costs(lines)
     ours = {result.strategy: result.over_optimal for result in report.results if result.kind != "billed"}
     assert set(theirs) == set(ours)
     for name, ratio in ours.items():
@@ -39,7 +40,7 @@ def reprice(traces: list[Trace], strategies: list[str], path: Path, *, near: flo
 @pytest.mark.slow
 def test_an_outsider_comes_to_the_same_figures(tmp_path: Path) -> None:
     strategies = ["economic", "rolling", "rolling-1h", "two-point", "claude-code", "opencode", "automatic", "none"]
-    traces = [made.session(), made.session(name="second", compaction=13)]
+    traces = [coding_session(), coding_session(name="second", compaction=13)]
     reprice(traces, strategies, tmp_path / "bodies.jsonl", near=0.005)
 
 
@@ -51,7 +52,7 @@ def test_on_recorded_sessions_too(tmp_path: Path) -> None:
 
 def test_a_line_says_what_was_sent_and_what_was_foreseen(tmp_path: Path) -> None:
     path = tmp_path / "bodies.jsonl"
-    report = run([made.session(6, agent=True)], ["rolling", "none"], [OPUS], ReplayOptions(dump=path))
+    report = run([coding_session(6, agent=True)], ["rolling", "none"], [OPUS], ReplayOptions(dump=path))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(lines) == 12
     for name in ("rolling", "none"):
@@ -86,7 +87,7 @@ def test_the_body_stands_there_byte_for_byte(tmp_path: Path, monkeypatch: pytest
 def test_line_breaks_between_values_become_spaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bodies.jsonl"
     monkeypatch.setattr(ReplayedCall, "raw", b'{\n "a": 1\r\n}')
-    run([made.session(2)], ["none"], [OPUS], ReplayOptions(dump=path))
+    run([coding_session(2)], ["none"], [OPUS], ReplayOptions(dump=path))
     lines = path.read_bytes().splitlines()
     assert len(lines) == 2
     assert all(line.endswith(b'"body":{  "a": 1  }}') for line in lines)
@@ -96,7 +97,7 @@ def test_the_same_seed_writes_the_same_file(tmp_path: Path) -> None:
     paths = [tmp_path / "one", tmp_path / "two"]
     for path in paths:
         run(
-            [made.session(6)],
+            [coding_session(6)],
             ["economic", "opencode"],
             [OPUS],
             ReplayOptions(gaps="minutes", seeds=(11, 23), dump=path),
@@ -106,4 +107,4 @@ def test_the_same_seed_writes_the_same_file(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match="cannot be written"):
-        run([made.session(2)], ["none"], [OPUS], ReplayOptions(dump=tmp_path / "missing" / "bodies.jsonl"))
+        run([coding_session(2)], ["none"], [OPUS], ReplayOptions(dump=tmp_path / "missing" / "bodies.jsonl"))

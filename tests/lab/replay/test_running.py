@@ -31,7 +31,7 @@ from holdfast.lab.marker_plans import cost, rolling
 from holdfast.lab.sessions import calls_of
 from holdfast.report.logs.traces import SIDECHAIN
 from tests.lab.recordings import own
-from tests.lab.replay import made
+from tests.lab.replay.coding_sessions import HEAD, OWN, coding_session
 
 OPUS = "claude-opus-4-6"
 REF = "anthropic:claude-opus-4-6"
@@ -47,7 +47,7 @@ def told(report: ReplayReport) -> bytes:
 
 
 def test_everything_is_compared_with_the_optimum() -> None:
-    report = run([made.session()], ["all"], [OPUS, "claude-sonnet-5-5"])
+    report = run([coding_session()], ["all"], [OPUS, "claude-sonnet-5-5"])
     played = [result for result in report.results if result.kind != "billed"]
     assert {result.model for result in report.results} == {REF, "anthropic:claude-sonnet-5-5"}
     assert {result.strategy for result in report.results} >= {"economic", "claude-code", "none", "optimal"}
@@ -70,7 +70,7 @@ def test_everything_is_compared_with_the_optimum() -> None:
 
 
 def test_rolling_costs_what_its_plan_costs() -> None:
-    trace, facts = made.session(), model(REF)
+    trace, facts = coding_session(), model(REF)
     found = by_name(run([trace], ["rolling", "none"], [OPUS], ReplayOptions(cold=True)))
     calls = calls_of(trace, facts)
     assert found["rolling"].cost_tokens == cost(calls, rolling(calls, "5m"), facts)
@@ -78,10 +78,10 @@ def test_rolling_costs_what_its_plan_costs() -> None:
 
 
 def test_dollars_are_those_of_the_prices() -> None:
-    for name, result in by_name(run([made.session()], ["rolling", "rolling-1h", "none"], [OPUS])).items():
+    for name, result in by_name(run([coding_session()], ["rolling", "rolling-1h", "none"], [OPUS])).items():
         paid = msgspec.convert(
             {"input": result.input, "read": result.read, "writes": list(result.writes.items())},
-            type=type(made.session().steps[0].usage),
+            type=type(coding_session().steps[0].usage),
         )
         assert paid is not None
         assert result.cost_usd == price(paid, REF).cost, name
@@ -89,7 +89,7 @@ def test_dollars_are_those_of_the_prices() -> None:
 
 
 def test_breaks_have_their_cause_and_a_compaction_is_a_reset() -> None:
-    found = by_name(run([made.session()], ["rolling", "rolling-1h"], [OPUS], ReplayOptions(cold=True)))
+    found = by_name(run([coding_session()], ["rolling", "rolling-1h"], [OPUS], ReplayOptions(cold=True)))
     assert [(each.cause, each.breaks) for each in found["rolling"].causes] == [("ttl_expired_5m", 4)]
     assert [(each.cause, each.breaks) for each in found["rolling-1h"].causes] == [("ttl_expired_1h", 1)]
     assert found["rolling"].resets == found["rolling-1h"].resets == 1
@@ -101,7 +101,7 @@ def test_the_same_seed_gives_the_same_report() -> None:
     noise = Noise(eviction=0.05, replicas=2, bounce=0.1)
 
     def once(seed: int) -> bytes:
-        traces = [made.session(12), with_gaps(own("session"), "none")]
+        traces = [coding_session(12), with_gaps(own("session"), "none")]
         return told(
             run(
                 traces,
@@ -115,7 +115,7 @@ def test_the_same_seed_gives_the_same_report() -> None:
 
 
 def test_seeds_are_added_up_and_one_is_enough_where_nothing_is_left_to_chance() -> None:
-    trace = made.session(12)
+    trace = coding_session(12)
     single = [
         run([trace], ["rolling"], [OPUS], ReplayOptions(gaps="minutes", seeds=(seed,))).results[0] for seed in (11, 23)
     ]
@@ -128,7 +128,7 @@ def test_seeds_are_added_up_and_one_is_enough_where_nothing_is_left_to_chance() 
 @pytest.mark.parametrize("repair", ["suggest", "on"])
 def test_each_session_begins_with_an_empty_cache(repair: Repair) -> None:
     """Both ways: the whole engine, which repairs need, is told so too and foresees no read."""
-    trace = made.session(12)
+    trace = coding_session(12)
     alone = by_name(run([trace], ["rolling"], [OPUS], ReplayOptions(repair=repair, cold=True)))["rolling"]
     twice = by_name(run([trace, trace], ["rolling"], [OPUS], ReplayOptions(repair=repair, cold=True)))["rolling"]
     assert twice.cost_tokens == 2 * alone.cost_tokens
@@ -136,7 +136,7 @@ def test_each_session_begins_with_an_empty_cache(repair: Repair) -> None:
 
 
 def test_what_was_learned_is_kept_for_the_next_session_unless_it_is_to_be_forgotten() -> None:
-    traces = [made.session(40, name=f"own-{number}") for number in range(4)]
+    traces = [coding_session(40, name=f"own-{number}") for number in range(4)]
     kept, fresh = (
         [
             each.cost_tokens
@@ -152,16 +152,16 @@ def test_what_was_learned_is_kept_for_the_next_session_unless_it_is_to_be_forgot
 
 def test_lanes_of_a_session_share_the_cache() -> None:
     """A sub-agent with the same tools and system text reads what the main conversation has written."""
-    main = made.session(3).steps
+    main = coding_session(3).steps
     other = replace(main[0], number=2, at=5.0, first_token_at=8.0, lane=f"{main[0].lane}{SIDECHAIN}")
     both = by_name(run([Trace("both", "both", (main[0], other))], ["rolling"], [OPUS], ReplayOptions(cold=True)))[
         "rolling"
     ]
-    assert both.read == made.HEAD + made.OWN
+    assert both.read == HEAD + OWN
 
 
 def test_where_long_markers_raise_the_engine_finds_it_out() -> None:
-    traces = [made.session(40, name=f"own-{number}") for number in range(3)]
+    traces = [coding_session(40, name=f"own-{number}") for number in range(3)]
     no, yes = (
         run(traces, ["economic", "optimal"], [OPUS], ReplayOptions(ttl_raise=raises)) for raises in ("no", "yes")
     )
@@ -172,8 +172,8 @@ def test_where_long_markers_raise_the_engine_finds_it_out() -> None:
 
 
 def test_noise_is_paid_for_and_the_optimum_knows_none() -> None:
-    calm = by_name(run([made.session()], ["rolling", "optimal"], [OPUS]))
-    report = run([made.session()], ["rolling", "optimal"], [OPUS], ReplayOptions(noise=Noise(eviction=0.1)))
+    calm = by_name(run([coding_session()], ["rolling", "optimal"], [OPUS]))
+    report = run([coding_session()], ["rolling", "optimal"], [OPUS], ReplayOptions(noise=Noise(eviction=0.1)))
     noisy = by_name(report)
     assert noisy["rolling"].cost_tokens > calm["rolling"].cost_tokens
     assert noisy["rolling"].surprises > 0
@@ -183,13 +183,13 @@ def test_noise_is_paid_for_and_the_optimum_knows_none() -> None:
 
 
 def test_all_contenders_meet_the_same_noise() -> None:
-    found = by_name(run([made.session()], ["rolling", "langchain"], [OPUS], ReplayOptions(noise=Noise(eviction=0.1))))
+    found = by_name(run([coding_session()], ["rolling", "langchain"], [OPUS], ReplayOptions(noise=Noise(eviction=0.1))))
     assert found["rolling"].cost_tokens == found["langchain"].cost_tokens
 
 
 def test_a_fault_is_dear_for_who_does_not_mend_it() -> None:
     strategies = ["economic", "claude-code", "none", "optimal"]
-    report = run([made.session(16)], strategies, [OPUS], ReplayOptions(fault="clock-at-head", repair="on"))
+    report = run([coding_session(16)], strategies, [OPUS], ReplayOptions(fault="clock-at-head", repair="on"))
     found = by_name(report)
     assert found["claude-code"].cost_tokens > found["none"].cost_tokens
     assert found["economic"].cost_tokens < found["optimal"].cost_tokens / 2
@@ -198,10 +198,10 @@ def test_a_fault_is_dear_for_who_does_not_mend_it() -> None:
 
 def test_on_top_of_another_tool() -> None:
     found = by_name(
-        run([made.session()], ["economic", "passthrough", "claude-code"], [OPUS], ReplayOptions(client="claude-code"))
+        run([coding_session()], ["economic", "passthrough", "claude-code"], [OPUS], ReplayOptions(client="claude-code"))
     )
     assert found["passthrough"].cost_tokens == found["claude-code"].cost_tokens
-    alone = by_name(run([made.session()], ["economic", "passthrough", "none"], [OPUS]))
+    alone = by_name(run([coding_session()], ["economic", "passthrough", "none"], [OPUS]))
     assert alone["passthrough"].cost_tokens == alone["none"].cost_tokens
     assert found["economic"].cost_tokens != alone["economic"].cost_tokens
 
@@ -218,15 +218,15 @@ def test_texts_and_other_providers() -> None:
 
 
 def test_gaps_are_those_recorded_or_a_steady_pace() -> None:
-    report = run([made.session(4), own("session")], ["none"], [OPUS])
+    report = run([coding_session(4), own("session")], ["none"], [OPUS])
     assert report.gaps == "real where recorded, else none"
     assert any(note.startswith("session is without recorded times") for note in report.notes)
     with pytest.raises(HoldfastError, match="session has no recorded times"):
-        run([made.session(4), own("session")], ["none"], [OPUS], ReplayOptions(gaps="real"))
+        run([coding_session(4), own("session")], ["none"], [OPUS], ReplayOptions(gaps="real"))
 
 
 def test_a_run_that_is_broken_off_compares_like_with_like() -> None:
-    lab = Lab([made.session(6, name=f"own-{n}") for n in range(3)], ["rolling", "none"], [OPUS], ReplayOptions())
+    lab = Lab([coding_session(6, name=f"own-{n}") for n in range(3)], ["rolling", "none"], [OPUS], ReplayOptions())
     played = 0
 
     def interrupt(count: int) -> None:
@@ -245,14 +245,14 @@ def test_a_run_that_is_broken_off_compares_like_with_like() -> None:
 
 
 def test_without_the_search_there_is_no_ratio() -> None:
-    report = run([made.session(6)], ["rolling", "optimal"], [OPUS], ReplayOptions(optimum=False))
+    report = run([coding_session(6)], ["rolling", "optimal"], [OPUS], ReplayOptions(optimum=False))
     assert {name: result.over_optimal for name, result in by_name(report).items()} == {"rolling": None, BILLED: None}
     assert report.optimum == "not searched for"
 
 
 def test_an_optimum_that_takes_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "PATIENCE", 600)
-    traces = [made.session(2, name="short"), made.session(40)]
+    traces = [coding_session(2, name="short"), coding_session(40)]
     report = run(traces, ["rolling", "optimal"], [OPUS])
     assert {name: result.over_optimal for name, result in by_name(report).items()} == {"rolling": None, BILLED: None}
     assert {each.over_optimal for each in report.sessions if each.trace == "own"} == {None}
@@ -260,8 +260,8 @@ def test_an_optimum_that_takes_for_ever_is_given_up(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_ratio_does_not_depend_on_whether_the_optimum_is_shown() -> None:
-    shown = by_name(run([made.session()], ["rolling", "optimal"], [OPUS]))["rolling"]
-    assert by_name(run([made.session()], ["rolling"], [OPUS]))["rolling"] == shown
+    shown = by_name(run([coding_session()], ["rolling", "optimal"], [OPUS]))["rolling"]
+    assert by_name(run([coding_session()], ["rolling"], [OPUS]))["rolling"] == shown
 
 
 @pytest.mark.parametrize(
@@ -281,22 +281,22 @@ def test_wrong_names_are_told_with_the_nearest(changes: dict[str, object], messa
     options = {name: value for name, value in changes.items() if name not in ("strategies", "models")}
     names, models = changes.get("strategies", ["none"]), changes.get("models", [OPUS])
     with pytest.raises(HoldfastError) as problem:
-        run([made.session(2)], names, models, ReplayOptions(**options))  # type: ignore[arg-type]
+        run([coding_session(2)], names, models, ReplayOptions(**options))  # type: ignore[arg-type]
     assert str(problem.value).startswith(message)
     assert "\n" not in str(problem.value)
 
 
 def test_a_model_that_nobody_spells_is_refused_where_bodies_are_needed() -> None:
-    assert run([made.session(2)], ["none"], ["bedrock:anthropic.claude-opus-4-6"]).results
+    assert run([coding_session(2)], ["none"], ["bedrock:anthropic.claude-opus-4-6"]).results
     with pytest.raises(HoldfastError, match=r"requests to bedrock:anthropic.claude-opus-4-6 cannot be spelled"):
-        run([made.session(2)], ["none"], ["bedrock:anthropic.claude-opus-4-6"], ReplayOptions(fault="tools-shuffled"))
+        run([coding_session(2)], ["none"], ["bedrock:anthropic.claude-opus-4-6"], ReplayOptions(fault="tools-shuffled"))
 
 
 def test_the_traces_own_model_is_that_of_most_requests() -> None:
-    assert own_model([made.session(3), own("session")]) == OPUS
-    haiku = made.session(9)
+    assert own_model([coding_session(3), own("session")]) == OPUS
+    haiku = coding_session(9)
     haiku = replace(haiku, steps=tuple(replace(step, model="claude-haiku-4-5") for step in haiku.steps))
-    assert own_model([made.session(3), haiku]) == "claude-haiku-4-5"
+    assert own_model([coding_session(3), haiku]) == "claude-haiku-4-5"
     with pytest.raises(HoldfastError, match="name no model; name one with --model"):
         own_model([own("session")])
 
@@ -309,7 +309,7 @@ def test_every_strategy_has_a_sentence() -> None:
 
 def test_routes_with_one_lifetime_have_no_optimum() -> None:
     """Others that take Anthropic's markers do not follow its rules in all: one lifetime, no lookback."""
-    report = run([made.session(6)], ["all"], ["openrouter:google/gemini-3-pro"])
+    report = run([coding_session(6)], ["all"], ["openrouter:google/gemini-3-pro"])
     assert not any(result.over_optimal for result in report.results)
     assert any("google/gemini-3-pro has no optimum to compare with" in note for note in report.notes)
 
@@ -323,7 +323,7 @@ def test_routes_with_one_lifetime_have_no_optimum() -> None:
     ],
 )
 def test_where_all_cost_the_same_it_says_why(name: str, note: str) -> None:
-    report = run([made.session(6)], ["economic", "rolling", "none"], [name])
+    report = run([coding_session(6)], ["economic", "rolling", "none"], [name])
     assert len({result.cost_tokens for result in report.results}) == 1
     assert any(each.startswith(note) for each in report.notes)
 
@@ -333,15 +333,15 @@ def test_models_of_which_no_body_can_be_spelled_are_refused_before_anything_is_p
 ) -> None:
     for name in ("vllm:any", "bedrock:anthropic.claude-opus-4-6"):
         with pytest.raises(HoldfastError, match=f"requests to {name} cannot be spelled; choose one of anthropic"):
-            run([made.session(6)], ["rolling"], [OPUS, name], ReplayOptions(dump=tmp_path / "bodies.jsonl"))
+            run([coding_session(6)], ["rolling"], [OPUS, name], ReplayOptions(dump=tmp_path / "bodies.jsonl"))
     assert not list(tmp_path.iterdir())
     assert not caplog.records
 
 
 def test_who_keeps_order_may_pay_less_than_the_optimum_of_what_the_client_sends() -> None:
     note = "The optimum is that of the requests as the client makes them; who repairs them may pay less."
-    report = run([made.session()], ["economic", "automatic"], [OPUS], ReplayOptions(fault="tools-shuffled"))
+    report = run([coding_session()], ["economic", "automatic"], [OPUS], ReplayOptions(fault="tools-shuffled"))
     ratios = {result.strategy: result.over_optimal or 0.0 for result in report.results}
     assert ratios["economic"] < 1 <= ratios["automatic"]
     assert note in report.notes
-    assert note not in run([made.session()], ["economic"], [OPUS]).notes
+    assert note not in run([coding_session()], ["economic"], [OPUS]).notes

@@ -12,7 +12,7 @@ from holdfast.lab.playback import ReplayedCall
 from holdfast.lab.sessions import TimedRequest, dialect_of
 from holdfast.wire import Body
 from holdfast.wire.prompts import PromptReader
-from tests.lab.replay import made
+from tests.lab.replay.coding_sessions import coding_session
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +58,6 @@ def test_the_bodies_carry_what_is_billed(
 
     monkeypatch.setattr("holdfast.lab.lab.Dump", Looking)
     options = ReplayOptions(dump=tmp_path, client=client)  # type: ignore[arg-type]
-    lab = Lab([made.session(6)], ["all"], [name], options)
+    lab = Lab([coding_session(6)], ["all"], [name], options)
     lab.play()
     assert seen == lab.total

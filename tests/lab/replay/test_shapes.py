@@ -12,7 +12,7 @@ from holdfast.simulator import HttpRequest, checks
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 from tests.lab.recordings import needs_recordings, own, recorded
-from tests.lab.replay import made
+from tests.lab.replay.coding_sessions import coding_session
 
 OPUS = model("anthropic:claude-opus-4-6")
 ANTHROPIC = DIALECTS["anthropic"]
@@ -44,7 +44,7 @@ def test_filler_is_exactly_as_large_as_the_shape(name: str) -> None:
 
 
 def test_a_made_session_too() -> None:
-    check(made.session(agent=True))
+    check(coding_session(agent=True))
 
 
 @needs_recordings
@@ -55,14 +55,14 @@ def test_a_recorded_session_too(name: str) -> None:
 
 
 def test_a_request_is_as_large_as_it_was_billed() -> None:
-    trace = made.session()
+    trace = coding_session()
     for step, parts in zip(trace.steps, shape_blocks.laid_out(trace.steps), strict=True):
         assert step.usage is not None
         assert sum(part.tokens for part in parts) == step.usage.read + step.usage.written
 
 
 def test_a_block_stays_the_same_until_a_reset() -> None:
-    trace = made.session()
+    trace = coding_session()
     before: tuple[shape_blocks.Part, ...] = ()
     for step, parts in zip(trace.steps, shape_blocks.laid_out(trace.steps), strict=True):
         if step.reset is None:
@@ -82,7 +82,7 @@ def test_words_are_one_token_each_and_four_characters_long() -> None:
 
 def steps_of(*requests: tuple[ShapeBlock, ...]) -> tuple[TraceStep, ...]:
     """Requests nobody was billed for."""
-    first = made.session(1).steps[0]
+    first = coding_session(1).steps[0]
     return tuple(
         replace(first, number=n, content=Shape(added), usage=None, at=10.0 * n, first_token_at=10.0 * n + 1)
         for n, added in enumerate(requests, 1)
@@ -156,7 +156,7 @@ def test_requests_without_messages_have_one_all_the_same() -> None:
 
 
 def test_every_result_answers_the_call_before_it() -> None:
-    trace = made.session(12)
+    trace = coding_session(12)
     request = list(shape_blocks.filler_requests(shape_blocks.laid_out(trace.steps), OPUS.name))[-1]
     answers = [b.tool_use_id for m in request.messages for b in m.content if isinstance(b, ToolResult)]
     assert len(answers) == len(set(answers)) > 10

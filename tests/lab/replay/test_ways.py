@@ -17,7 +17,7 @@ from holdfast.lab.sessions import TimedRequest, filled, is_shape, turns
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 from tests.lab.recordings import needs_recordings, own, recorded
-from tests.lab.replay import made
+from tests.lab.replay.coding_sessions import coding_session
 
 OPUS = model("anthropic:claude-opus-4-6")
 SONNET = model("anthropic:claude-sonnet-5-5")
@@ -60,7 +60,7 @@ def compare(trace: Trace, names: Sequence[str], facts: ModelFacts, *, client: st
 @pytest.mark.unmeasured
 @pytest.mark.parametrize("name", NAMES)
 def test_they_agree_on_a_made_session(name: str) -> None:
-    compare(made.session(24, compaction=15, agent=True), [name], OPUS)
+    compare(coding_session(24, compaction=15, agent=True), [name], OPUS)
 
 
 @pytest.mark.parametrize("session", ["made-1", "made-2"])
@@ -71,7 +71,7 @@ def test_they_agree_on_our_own_sessions(session: str, pattern: str) -> None:
 
 def test_they_agree_on_top_of_another_tool() -> None:
     for client in ("claude-code", "automatic"):
-        compare(made.session(24), ["economic"], OPUS, client=client)
+        compare(coding_session(24), ["economic"], OPUS, client=client)
 
 
 @needs_recordings
@@ -123,4 +123,4 @@ def test_what_is_billed_is_what_was_sent(fault: str, repair: Repair) -> None:
 def test_and_with_other_providers(ref: str, name: str) -> None:
     (contender,) = contenders([name], client=None, repair="suggest")
     reread(with_gaps(own("session"), "none", 11), model(ref), contender)
-    reread(filled(made.session(8), model(ref)), model(ref), contender)
+    reread(filled(coding_session(8), model(ref)), model(ref), contender)

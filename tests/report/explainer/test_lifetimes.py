@@ -11,8 +11,8 @@ from holdfast.records import Usage
 from holdfast.report.explainer.results import OtherTtl
 from holdfast.report.logs.traces import lanes
 from tests.lab.recordings import needs_recordings, recorded
+from tests.report.explainer.lane_replay import OPUS, Turn, cost, lane, log, replay
 from tests.report.explainer.logs import billed, explained, lines, of_trace
-from tests.report.explainer.replaying import OPUS, Turn, cost, lane, log, replay
 
 TOLERANCE = Decimal("0.02")
 """Of the replayed cost. Apart are they by the head alone: whether others keep it alive through a pause is not known

@@ -20,6 +20,7 @@ from holdfast.report.explainer.advice import SENTENCES
 from holdfast.report.explainer.bodies import SESSIONS, BodyMemory
 from holdfast.report.explainer.sessions import CureTally
 from holdfast.report.logs.records import BrokenSource, LoggedBreak, LoggedRequest
+from holdfast.wire import DIALECTS
 from tests.report.explainer.logs import billed, explained, growing, lines, sent, told
 
 HALF = "\ud800"
@@ -34,7 +35,7 @@ BODIES = (
     b'{"model":"x","messages":[{"role":"user","content":"hi"}]}',
 )
 MODELS = ("", "claude-opus-4-6", "gpt-5.5", "gpt-6.1-sol", "gemini-2.5-pro", "deepseek-chat", HALF, "x:y", "vllm:any")
-DIALECTS = ("", "anthropic", "openai_chat", "openai_responses", "gemini", "openrouter", "klingon")
+NAMES = ("", *DIALECTS, "klingon")
 TIMES = (None, 0.0, -5.0, 1e18, math.inf, math.nan, 1.79e9)
 TOLD = (
     None,
@@ -70,7 +71,7 @@ def _record(random: Random, number: int) -> LoggedRequest | BrokenSource:
         usage=_usage(random),
         reset=random.choice([None, None, "compaction", "weird"]),
         body=random.choice([None, None, *BODIES]),
-        dialect=random.choice(DIALECTS),
+        dialect=random.choice(NAMES),
         told=random.choice(TOLD),
     )
 

@@ -22,7 +22,7 @@ from holdfast.report.logs.discovery import records, sources
 from holdfast.report.logs.records import BrokenSource, LoggedBreak, LoggedRequest
 from holdfast.store import open_existing, open_store
 from tests.report.explainer.logs import DAY, OPUS, billed, breaks, explained, lines, told
-from tests.report.worked import work
+from tests.report.workday import work
 from tests.store.samples import NOON, call, usage
 
 MODELS = (OPUS, "claude-haiku-5-5", "gpt-6.1-sol", "gpt-5.5", "gemini-2.5-pro", "claude-sonnet-4-5")

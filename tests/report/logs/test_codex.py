@@ -20,7 +20,7 @@ from tests.clients.agents.codex import Codex
 from tests.clients.programs import Place, Watched, program
 from tests.report.logs.claude_logs import START, text
 from tests.report.logs.codex_logs import BOTH, Rollout, talk, thread, used
-from tests.report.logs.reading import counts, given, home, lanes
+from tests.report.logs.log_records import counts, given, home, lanes
 
 
 @BOTH

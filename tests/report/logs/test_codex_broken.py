@@ -9,7 +9,7 @@ from holdfast.report.logs.codex import read
 from holdfast.report.logs.records import BrokenSource
 from tests.report.logs.claude_logs import START, text
 from tests.report.logs.codex_logs import BOTH, Rollout, talk, used
-from tests.report.logs.reading import given, split
+from tests.report.logs.log_records import given, split
 
 BROKEN = {
     '{"timestamp":"2026-01-01T00:00:00.000Z","type":"event_msg","payl': "not JSON",

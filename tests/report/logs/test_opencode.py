@@ -22,8 +22,8 @@ from holdfast.simulator.server import running
 from tests.clients.agents.opencode import OpenCode
 from tests.clients.programs import PATIENCE, Place, Watched
 from tests.report.logs.claude_logs import START
+from tests.report.logs.log_records import counts, given, home, lanes, split
 from tests.report.logs.opencode_logs import MODEL, STORES, Base, Make, Tree, start, talk, used
-from tests.report.logs.reading import counts, given, home, lanes, split
 
 
 @STORES

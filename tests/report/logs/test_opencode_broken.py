@@ -11,8 +11,8 @@ import pytest
 from holdfast.report.logs.opencode import is_mine, read
 from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from tests.report.logs.claude_logs import START, text
+from tests.report.logs.log_records import counts, given, split
 from tests.report.logs.opencode_logs import STORES, Base, Make, Tree, start, talk, used
-from tests.report.logs.reading import counts, given, split
 
 # The database of somebody else
 

@@ -22,8 +22,8 @@ from tests.clients.agents.agent import FIRST
 from tests.clients.agents.pi import PiAnthropic, PiChat, PiResponses
 from tests.clients.programs import PATIENCE, Place, Watched
 from tests.report.logs.claude_logs import START, text
+from tests.report.logs.log_records import counts, given, home, lanes, split
 from tests.report.logs.pi_logs import Session, used
-from tests.report.logs.reading import counts, given, home, lanes, split
 
 
 def talk(session: Session) -> Session:

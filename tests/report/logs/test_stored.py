@@ -15,21 +15,21 @@ from holdfast.report.logs.records import BrokenSource, LoggedBreak, LoggedReques
 from holdfast.store import Break, Call, Lane, open_existing, open_store
 from holdfast.store.sqlite.schema import VERSIONS
 from tests.report.logs.request_logs import is_mine
-from tests.report.worked import CHAT, CODING, GPT, HAIKU, NEW, SONNET, Worked, work
+from tests.report.workday import CHAT, CODING, GPT, HAIKU, NEW, SONNET, Workday, work
 
 FIRST, SECOND = CODING, f"{CODING} (t-two)"
 
 
 @pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory) -> Worked:
+def workday(tmp_path_factory: pytest.TempPathFactory) -> Workday:
     return work(tmp_path_factory.mktemp("stored") / "holdfast.db")
 
 
 @pytest.fixture
-def found(worked: Worked) -> dict[str, LoggedRequest]:
+def found(workday: Workday) -> dict[str, LoggedRequest]:
     """The records by the names of the calls."""
-    records = read(worked.path)
-    names = {call: name for name, call in worked.calls.items()}
+    records = read(workday.path)
+    names = {call: name for name, call in workday.calls.items()}
     return {names[record.source.partition(":")[2]]: record for record in records}
 
 
@@ -39,11 +39,11 @@ def read(path: Path) -> list[LoggedRequest]:
     return [record for record in records if isinstance(record, LoggedRequest)]
 
 
-def test_every_call_that_was_billed_is_there_once(worked: Worked, found: dict[str, LoggedRequest]) -> None:
+def test_every_call_that_was_billed_is_there_once(workday: Workday, found: dict[str, LoggedRequest]) -> None:
     unbilled = {"failed", "left", "pending"}
-    assert found.keys() == worked.calls.keys() - unbilled
-    assert {name: found[name].usage for name in worked.usages} == dict(worked.usages)
-    opened = open_existing(worked.path)
+    assert found.keys() == workday.calls.keys() - unbilled
+    assert {name: found[name].usage for name in workday.usages} == dict(workday.usages)
+    opened = open_existing(workday.path)
     assert opened is not None
     with opened:
         stored_calls = [call for call in opened.calls(limit=10_000) if call.usage is not None]
@@ -52,8 +52,8 @@ def test_every_call_that_was_billed_is_there_once(worked: Worked, found: dict[st
     )
 
 
-def test_sessions_come_one_after_the_other_in_the_order_of_their_calls(worked: Worked) -> None:
-    records = read(worked.path)
+def test_sessions_come_one_after_the_other_in_the_order_of_their_calls(workday: Workday) -> None:
+    records = read(workday.path)
     sessions = list(dict.fromkeys(record.session for record in records))
     assert sessions == [FIRST, CHAT, NEW, SECOND]  # of two tenants' the first is what a client's own log calls it
     assert [record.session for record in records] == sorted(
@@ -75,8 +75,8 @@ def test_lanes_have_their_agents_and_models(found: dict[str, LoggedRequest]) -> 
     assert all(record.body is None for record in found.values())
 
 
-def test_breaks_and_resets_are_told_as_they_were_found(worked: Worked, found: dict[str, LoggedRequest]) -> None:
-    for name, verdict in worked.verdicts.items():
+def test_breaks_and_resets_are_told_as_they_were_found(workday: Workday, found: dict[str, LoggedRequest]) -> None:
+    for name, verdict in workday.verdicts.items():
         told, finding = found[name].told, verdict.finding
         assert (told is None) == (finding is None), name
         if told is not None and finding is not None:
@@ -93,24 +93,24 @@ def test_breaks_and_resets_are_told_as_they_were_found(worked: Worked, found: di
     assert (past.cause, past.reset) == (None, "bypassed")
 
 
-def test_progress_is_that_of_the_file(worked: Worked) -> None:
+def test_progress_is_that_of_the_file(workday: Workday) -> None:
     told: list[int] = []
-    list(gateway_store.read(worked.path, told.append))
-    assert sum(told) == worked.path.stat().st_size
+    list(gateway_store.read(workday.path, told.append))
+    assert sum(told) == workday.path.stat().st_size
     assert all(step >= 0 for step in told)
 
 
-def test_the_file_is_recognised_by_its_id_and_left_as_it_was(worked: Worked, tmp_path: Path) -> None:
-    assert is_mine(gateway_store, worked.path)
-    assert not any(is_mine(module, worked.path) for module in (bodies, chat, shapes))
+def test_the_file_is_recognised_by_its_id_and_left_as_it_was(workday: Workday, tmp_path: Path) -> None:
+    assert is_mine(gateway_store, workday.path)
+    assert not any(is_mine(module, workday.path) for module in (bodies, chat, shapes))
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE t (x)")
     other.close()
     assert not is_mine(gateway_store, tmp_path / "other.db")
     assert not gateway_store.is_mine(tmp_path, b"")
-    before = worked.path.read_bytes()
-    read(worked.path)
-    assert worked.path.read_bytes() == before
+    before = workday.path.read_bytes()
+    read(workday.path)
+    assert workday.path.read_bytes() == before
 
 
 def put(path: Path, calls: int, *, at: int = 1_000_000, lanes: int = 1) -> None:
@@ -162,9 +162,9 @@ def test_many_calls_come_in_pages_without_loss(tmp_path: Path, monkeypatch: pyte
     assert records[10].told == LoggedBreak(cause="unknown", reset=None, tokens=10, dollars=None)
 
 
-def test_a_store_of_a_newer_version_is_broken_with_a_reason(worked: Worked, tmp_path: Path) -> None:
+def test_a_store_of_a_newer_version_is_broken_with_a_reason(workday: Workday, tmp_path: Path) -> None:
     path = tmp_path / "newer.db"
-    shutil.copy(worked.path, path)
+    shutil.copy(workday.path, path)
     with sqlite3.connect(path) as connection:
         connection.execute(f"PRAGMA user_version = {len(VERSIONS) + 1}")
     connection.close()

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.lab import STRATEGY_NAMES, ReplayOptions, Result, Shape, ShapeBlock, Trace, TraceStep, run, used_models
+from holdfast.lab import (
+    DEFAULT,
+    STRATEGY_NAMES,
+    ReplayOptions,
+    Result,
+    Shape,
+    ShapeBlock,
+    Trace,
+    TraceStep,
+    run,
+    used_models,
+)
 from holdfast.records import Request, Usage, usage
 from holdfast.report.logs.conversations import MOST, Growth
 from holdfast.report.logs.discovery import LogReader, sources
@@ -18,7 +29,7 @@ from holdfast.report.logs.selection import TURN, SecondReading, SessionChooser, 
 from holdfast.store import Call, open_store
 from holdfast.wire import DIALECTS
 from tests.lab.recordings import needs_recordings, own, recorded
-from tests.lab.replay import made
+from tests.lab.replay.coding_sessions import coding_session
 from tests.report.logs import opencode_logs
 from tests.report.logs.claude_logs import START, Talk, used
 from tests.report.logs.shaped_logs import as_pi, as_rollout, as_transcript
@@ -93,7 +104,7 @@ def told(step: TraceStep) -> tuple[str, str | None, int, int]:
 @pytest.mark.unmeasured
 @ALL_LOGS
 def test_a_session_comes_back_from_a_log_of_it(tmp_path: Path, make: Make) -> None:
-    trace = made.session()
+    trace = coding_session()
     [log] = traces(make(trace, tmp_path))
     assert [told(step) for step in log.steps] == [told(step) for step in trace.steps]
     assert [step.at for step in log.steps] == [step.at for step in trace.steps]
@@ -113,7 +124,7 @@ def test_recorded_sessions_replay_alike(tmp_path: Path, name: str, make: Make) -
 
 
 def test_sub_agents_are_lanes_of_the_session_in_the_order_of_time(tmp_path: Path) -> None:
-    trace = made.session(agent=True)
+    trace = coding_session(agent=True)
     [log] = traces(as_transcript(trace, tmp_path / "own.jsonl"))
     assert [step.at for step in log.steps] == [step.at for step in trace.steps]
     assert [step.lane.endswith("#sidechain") for step in log.steps] == [step.lane != OPUS for step in trace.steps]
@@ -124,7 +135,7 @@ def test_sub_agents_are_lanes_of_the_session_in_the_order_of_time(tmp_path: Path
 @pytest.mark.parametrize("known", [True, False])
 def test_where_only_bills_are_known_the_rest_is_told_by_them(known: bool) -> None:
     """As the gateway's store has it: neither blocks nor who spoke; opencode tells the latter."""
-    trace = made.session()
+    trace = coding_session()
     log = one(
         *(
             logged(
@@ -181,9 +192,8 @@ def test_bodies_replay_like_the_session_they_are_of() -> None:
     log = one(*bodies(trace))
     assert not log.timed
     assert [step.kind for step in log.steps] == [step.kind for step in trace.steps]
-    strategies = ["economic", "rolling", "automatic", "none", "optimal"]
     expected, found = (
-        {name: (each.cost_tokens, each.read) for name, each in results(session, strategies, SONNET).items()}
+        {name: (each.cost_tokens, each.read) for name, each in results(session, DEFAULT, SONNET).items()}
         for session in (trace, log)
     )
     assert found == expected

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast import __version__
 from holdfast.report.explainer.results import CauseSum, CureSum, ExplainReport, FileRead
 from holdfast.report.pages import explain_page, texts
-from tests.report.pages.reading import Element, read
+from tests.report.pages.page_elements import Element, read
 from tests.report.pages.reports import break_found, explained, session_found, usual
 
 

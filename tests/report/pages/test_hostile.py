@@ -14,7 +14,7 @@ from holdfast.report.explainer.results import BrokenLine, ExplainReport, FileRea
 from holdfast.report.pages import explain as page_module
 from holdfast.report.pages import explain_page
 from tests.report.pages.hostile_texts import HOSTILE, filled
-from tests.report.pages.reading import Element, read
+from tests.report.pages.page_elements import Element, read
 from tests.report.pages.reports import MODELS, break_found, explained, replayed, session_found
 
 LIMIT = 3_000_000

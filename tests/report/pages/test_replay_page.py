@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.lab.page import replay_page
 from holdfast.report.pages import texts
-from tests.report.pages.reading import Element, read
+from tests.report.pages.page_elements import Element, read
 from tests.report.pages.reports import MODELS, STRATEGIES, replayed
 
 

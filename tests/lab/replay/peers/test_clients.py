@@ -13,7 +13,7 @@ from tests.clients.agents.claude_code import ClaudeCode
 from tests.clients.agents.opencode import OpenCode
 from tests.clients.comparison import provider, task
 from tests.clients.programs import Place
-from tests.lab.replay.peers.comparing import compared, sent
+from tests.lab.replay.peers.comparison import compared, sent
 
 pytestmark = pytest.mark.slow
 

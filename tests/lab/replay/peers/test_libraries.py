@@ -17,7 +17,7 @@ from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from scripts.install_peers import environment
 from tests.clients.programs import Place, Watched
-from tests.lab.replay.peers.comparing import compared, sent
+from tests.lab.replay.peers.comparison import compared, sent
 
 pytestmark = pytest.mark.slow
 

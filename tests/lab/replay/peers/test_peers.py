@@ -21,10 +21,9 @@ from tests import shapes
 from tests.clients.anthropic_sdk import MODEL
 from tests.clients.programs import Watched
 from tests.lab.recordings import own
-from tests.lab.replay.peers.comparing import PATHS, compared, ordered, prompts, sent
+from tests.lab.replay.peers.comparison import PATHS, compared, ordered, prompts, sent
 
 CLAUDE = facts.model("anthropic:claude-sonnet-4-5")
-NAMES = ["litellm", "langchain", "pydantic-ai", "claude-code", "opencode", "automatic", "none"]
 
 
 def bodies(dialect: str, model: str = "") -> list[Prompt]:
@@ -45,8 +44,8 @@ def rebuilt(name: str) -> list[Prompt]:
 
 
 def test_they_are_named() -> None:
-    assert list(PEERS) == NAMES
-    assert [peer.name for peer in PEERS.values()] == NAMES
+    names = ["litellm", "langchain", "pydantic-ai", "claude-code", "opencode", "automatic", "none"]
+    assert list(PEERS) == [peer.name for peer in PEERS.values()] == names
     assert all(peer.summary.endswith(".") for peer in PEERS.values())
 
 
@@ -62,7 +61,7 @@ def test_versions_are_the_pinned_ones() -> None:
         assert pin.endswith((f"=={PEERS[name].version}", f"@{PEERS[name].version}"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PEERS)
 def test_markers_are_such_as_the_provider_takes(name: str) -> None:
     """At most four, each once and in order, on blocks that can carry one; whatever markers the request had before."""
     for recorded in bodies("anthropic"):
@@ -74,7 +73,7 @@ def test_markers_are_such_as_the_provider_takes(name: str) -> None:
         assert bool(placed) == (name != "none")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PEERS)
 @pytest.mark.parametrize("model", ["openai:gpt-5.5", "gemini:gemini-3-pro", "deepseek:deepseek-chat"])
 def test_where_there_are_no_markers_the_provider_acts(name: str, model: str) -> None:
     known = facts.model(model)
@@ -83,7 +82,7 @@ def test_where_there_are_no_markers_the_provider_acts(name: str, model: str) -> 
         assert PEERS[name].place(replace(recorded, model=known.ref)) == ()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PEERS)
 def test_only_pydantic_ai_knows_breakpoints(name: str) -> None:
     assert PEERS[name].mode_for(facts.model("openai:gpt-5.6")) == PEERS[name].mode
     for recorded in bodies("openai_chat", "gpt-5.6"):
@@ -92,7 +91,7 @@ def test_only_pydantic_ai_knows_breakpoints(name: str) -> None:
         assert marked == ([last] if name == "pydantic-ai" and last is not None else [])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PEERS)
 def test_an_empty_prompt(name: str) -> None:
     assert PEERS[name].place(prompt(CLAUDE, ())) == ()
 

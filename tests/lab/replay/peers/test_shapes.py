@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.caches.prompts import Mark, Prompt
 from tests import shapes
-from tests.lab.replay.peers.comparing import compared, ordered, prompts
+from tests.lab.replay.peers.comparison import compared, ordered, prompts
 from tests.shapes import SOURCE, needs_recordings
 
 CLIENTS = {

@@ -22,7 +22,7 @@ HAIKU = "anthropic:claude-haiku-4-5"
 CODING, CHAT, NEW = "5f0c7c1e-coding", "01KA3ZCHAT", "mythical"
 
 
-class Worked(Struct, frozen=True):
+class Workday(Struct, frozen=True):
     """What was done, as the engine told it: calls by a name, with what was billed and found."""
 
     path: Path
@@ -87,7 +87,7 @@ def clock(turns: int, minute: int) -> Talk:
     return talk(turns, system=(HOST, f"Current time: 2026-11-15 13:{minute:02}:00\n" + "Rules. " * 900))
 
 
-def work(path: Path) -> Worked:
+def work(path: Path) -> Workday:
     """Three sessions of one tenant and one of another with the same id; the last call of all is still under way."""
     done = Work(path)
     main = Lane(tenant="t-one", session=CODING, id=f"{CODING}/main", client="claude-code")
@@ -124,7 +124,7 @@ def work(path: Path) -> Worked:
     done.unanswered("pending", other, talk(12), "pending")
     done.engine.close(now=done.now)
     done.close()
-    return Worked(path, done.calls, done.usages, done.verdicts, done.requests)
+    return Workday(path, done.calls, done.usages, done.verdicts, done.requests)
 
 
-__all__ = ["CHAT", "CODING", "GPT", "HAIKU", "NEW", "SONNET", "START", "UNPRICED", "Worked", "work"]
+__all__ = ["CHAT", "CODING", "GPT", "HAIKU", "NEW", "SONNET", "START", "UNPRICED", "Workday", "work"]

@@ -13,7 +13,7 @@ HEAD, OWN = 9_000, 3_000
 PAUSES = {9: 400.0, 17: 2_000.0, 25: 4_000.0, 33: 700.0}
 
 
-def session(requests: int = 40, *, name: str = "own", compaction: int = 21, agent: bool = False) -> Trace:
+def coding_session(requests: int = 40, *, name: str = "own", compaction: int = 21, agent: bool = False) -> Trace:
     """So many requests in tool loops; before some of them the user is away. One is the first after a compaction."""
     steps: list[TraceStep] = []
     at, covered = 0.0, HEAD + OWN
