@@ -17,6 +17,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, open_store
+from holdfast.store.sqlite import transaction as transaction_module
 from holdfast.store.sqlite import writer as writer_module
 from holdfast.store.sqlite.schema import VERSIONS
 
@@ -354,7 +355,7 @@ def test_a_commit_or_rollback_that_fails_is_answered_and_the_writer_goes_on(
 
 
 def test_sessions_without_end_do_not_fill_the_memory(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "STREAMS", 3)
+    monkeypatch.setattr(transaction_module, "STREAMS", 3)
     for n in range(20):
         store.append_events("t1", [event(session=f"s{n}")]).result()
     assert len(store.writer.transaction.streams) <= 4

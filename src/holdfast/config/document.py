@@ -76,8 +76,8 @@ def parse(where: str, text: str, *, workspace: bool = False) -> Document:
     except RecursionError as problem:
         raise MalformedError("it is nested too deeply", None) from problem
     except tomllib.TOMLDecodeError as problem:
-        found = _AT.search(str(problem))
-        line = int(found[1]) if found and found[1] else text.count("\n") + 1
+        place = _AT.search(str(problem))
+        line = int(place[1]) if place and place[1] else text.count("\n") + 1
         raise MalformedError(_AT.sub("", str(problem)), line) from problem
     except ValueError as problem:  # a number with more digits than Python converts
         raise MalformedError(str(problem), None) from problem

@@ -77,13 +77,13 @@ def _may(key: Key, workspace: bool) -> bool:
 
 
 def _key(key: Key) -> Iterator[str]:
-    said = key.description
+    text = key.description
     if key.kind == "choice":
-        said += f" {key.allowed[0].upper()}{key.allowed[1:]}."
+        text += f" {key.allowed[0].upper()}{key.allowed[1:]}."
     if key.zones:
-        said += ' Only with cache.strategy = "zones".'
+        text += ' Only with cache.strategy = "zones".'
     yield ""
-    yield from _prose(said)
+    yield from _prose(text)
     value = '"unset"' if key.default is None else shown(key.default)
     yield f"#{key.name.rpartition('.')[2]} = {value}"
 
@@ -117,26 +117,26 @@ def with_value(text: str, section: str, key: str, value: str) -> str:
     document = parse("", text)
     lines = text.split("\n")
     literal = json.dumps(value)
-    known = document.table.get(section)
+    table = document.table.get(section)
     advice = _advice(document, lines, section, f"{key} = {literal}")
-    if known is not None and not isinstance(known, dict):
+    if table is not None and not isinstance(table, dict):
         raise NoPlaceError(advice)
-    if known is None:
+    if table is None:
         gap = "" if not text.strip() else end if text.endswith("\n") else end * 2
         changed = f"{text}{gap}[{section}]{end}{key} = {literal}{end}"
-    elif key in known:
+    elif key in table:
         place = document.lines.get((section, key))
         line = "" if place is None else lines[place - 1]
-        replaced = _VALUE.sub(lambda found: found[1] + literal, line)
+        replaced = _VALUE.sub(lambda match: match[1] + literal, line)
         changed = "\n".join([*lines[: (place or 1) - 1], replaced, *lines[(place or 1) :]])
     else:
         changed = _added(lines, section, f"{key} = {literal}", end)
-    wanted: dict[str, Any] = {**document.table, section: {**(known or {}), key: value}}
+    expected: dict[str, Any] = {**document.table, section: {**(table or {}), key: value}}
     try:
-        found = tomllib.loads(changed)
+        written = tomllib.loads(changed)
     except tomllib.TOMLDecodeError as problem:
         raise NoPlaceError(advice) from problem
-    if found != wanted:
+    if written != expected:
         raise NoPlaceError(advice)
     return bom + changed
 

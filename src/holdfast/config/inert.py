@@ -83,7 +83,9 @@ RULES: tuple[InertRule, ...] = (
     ),
     InertRule(
         keys=("cache.placement",),
-        when=lambda found: found.values["cache.placement"] == "auto" and found.values["cache.strategy"] == "zones",
+        when=lambda situation: (
+            situation.values["cache.placement"] == "auto" and situation.values["cache.strategy"] == "zones"
+        ),
         why='"auto" is "single" with every provider that is served so far; set "multi-zone" for up to three markers',
     ),
     InertRule(
@@ -105,7 +107,7 @@ RULES: tuple[InertRule, ...] = (
     ),
     InertRule(
         keys=("cache.padding_text",),
-        when=lambda found: found.values["cache.padding_text"] and found.values["cache.padding"] == "off",
+        when=lambda situation: situation.values["cache.padding_text"] and situation.values["cache.padding"] == "off",
         why='only used with cache.padding = "economic" or "always"',
     ),
     InertRule(
@@ -128,7 +130,7 @@ RULES: tuple[InertRule, ...] = (
     InertRule(
         keys=("cache.keepalive.*",),
         doors=("agent",),
-        when=lambda found: found.values["cache.keepalive.enabled"] and found.never("anthropic"),
+        when=lambda situation: situation.values["cache.keepalive.enabled"] and situation.never("anthropic"),
         why="only Anthropic takes pings, and no model of the agent is one of its; name one in agent.model",
     ),
     InertRule(
@@ -139,37 +141,39 @@ RULES: tuple[InertRule, ...] = (
     InertRule(
         keys=("cache.gemini.*",),
         doors=("agent",),
-        when=lambda found: found.values["cache.gemini.enabled"] and found.never("gemini"),
+        when=lambda situation: situation.values["cache.gemini.enabled"] and situation.never("gemini"),
         why="no model of the agent is one of Gemini's; name one in agent.model",
     ),
     InertRule(
         keys=("cache.openai.store_completions",),
         doors=("agent",),
-        when=lambda found: found.values["cache.openai.store_completions"] and found.never("openai"),
+        when=lambda situation: situation.values["cache.openai.store_completions"] and situation.never("openai"),
         why="no model of the agent is one of OpenAI's; name one in agent.model",
     ),
     InertRule(
         keys=("cache.openai.cache_key",),
         doors=("agent",),
-        when=lambda found: not found.values["cache.openai.cache_key"] and found.never("openai"),
+        when=lambda situation: not situation.values["cache.openai.cache_key"] and situation.never("openai"),
         why="no model of the agent is one of OpenAI's; name one in agent.model",
     ),
     InertRule(
         keys=("cache.openrouter.caching",),
         doors=("agent",),
-        when=lambda found: found.values["cache.openrouter.caching"] != "seen" and found.never("openrouter"),
+        when=lambda situation: situation.values["cache.openrouter.caching"] != "seen" and situation.never("openrouter"),
         why="no model of the agent is reached through OpenRouter; name one in agent.model",
     ),
     InertRule(
         keys=(*_ZONES, "cache.retention_overrides"),
         doors=("agent",),
-        when=lambda found: found.values["cache.strategy"] == "zones" and found.only("gemini"),
+        when=lambda situation: situation.values["cache.strategy"] == "zones" and situation.only("gemini"),
         why="Gemini's cache has no markers and no lifetimes to choose; cache.gemini.enabled is its setting",
     ),
     InertRule(
         keys=("cache.repair",),
         doors=("agent",),
-        when=lambda found: found.values["cache.repair"] != "suggest" and found.values["agent.volatile"] == "tail",
+        when=lambda situation: (
+            situation.values["cache.repair"] != "suggest" and situation.values["agent.volatile"] == "tail"
+        ),
         why="for clients of the gateway and of the SDKs only",
         elsewhere=True,
     ),
@@ -177,9 +181,9 @@ RULES: tuple[InertRule, ...] = (
         keys=("cache.client_markers",),
         doors=("agent",),
         # With OpenAI's breakpoints "respect" also keeps ours from switching off those that the provider sets itself.
-        when=lambda found: (
-            found.values["cache.client_markers"] == "manage"
-            or (found.values["cache.client_markers"] == "respect" and found.never("openai", "openrouter"))
+        when=lambda situation: (
+            situation.values["cache.client_markers"] == "manage"
+            or (situation.values["cache.client_markers"] == "respect" and situation.never("openai", "openrouter"))
         ),
         why="for clients of the gateway and of the SDKs only",
         elsewhere=True,
@@ -193,13 +197,15 @@ RULES: tuple[InertRule, ...] = (
     InertRule(
         keys=("mcp.servers",),
         doors=("agent",),
-        when=lambda found: not found.mcp and any(each.enabled for each in found.values["mcp.servers"].values()),
+        when=lambda situation: (
+            not situation.mcp and any(each.enabled for each in situation.values["mcp.servers"].values())
+        ),
         why="open_agent was given mcp=False, which starts no MCP server",
     ),
     InertRule(
         keys=("facts.overrides",),
         doors=("sdk",),
-        when=lambda found: bool(found.values["facts.overrides"]),
+        when=lambda situation: bool(situation.values["facts.overrides"]),
         why="facts are those of the whole process; share yours with use(Facts.load([…])) of holdfast.facts",
     ),
     InertRule(
@@ -239,22 +245,22 @@ def find(
 ) -> list[Inert]:
     """What is set and has no effect: in this door, or in any of them. `model` is one that the agent asks besides those
     of the configuration, `mcp` says whether it starts MCP servers."""
-    found = config.values(agent)
-    values = {name: each.value for name, each in found.items()}
+    own_values = config.values(agent)
+    values = {name: each.value for name, each in own_values.items()}
     views = (config.base, *config.by_agent.values())
     models = [model, *(each for view in views for each in (view.settings.agent.model, *view.settings.agent.fallback))]
     named = [each for each in models if each]
-    known = all(":" in each for each in named)  # whose a model without its provider is, the sessions find out
-    providers = frozenset(each.partition(":")[0] for each in named if known)
-    return _find(values, [name for name, each in found.items() if each.origin != DEFAULT], door, providers, mcp)
+    complete = all(":" in each for each in named)  # whose a model without its provider is, the sessions find out
+    providers = frozenset(each.partition(":")[0] for each in named if complete)
+    return _find(values, [name for name, each in own_values.items() if each.origin != DEFAULT], door, providers, mcp)
 
 
 def warning(config: Config, door: Door, *, agent: str | None = None, model: str | None = None, mcp: bool = True) -> str:
     """The one line for a door that opens; empty where all that is set acts, or is meant for another door. A flag is
     meant for this one."""
     values = config.values(agent)
-    found = find(config, door=door, agent=agent, model=model, mcp=mcp)
-    return _line([each for each in found if not each.rule.elsewhere or values[each.key].origin.kind == "flag"], door)
+    inert = find(config, door=door, agent=agent, model=model, mcp=mcp)
+    return _line([each for each in inert if not each.rule.elsewhere or values[each.key].origin.kind == "flag"], door)
 
 
 def warning_of(settings: Settings, door: Door) -> str:
@@ -273,15 +279,17 @@ def notes(config: Config, agent: str | None = None) -> list[tuple[Inert, str]]:
     """Every key that is set and has no effect somewhere, in a sentence; keys that are another door's, in one for each
     rule."""
     values, grouped = config.values(agent), dict[str, list[Inert]]()
-    told: list[tuple[Inert, str]] = []
+    sentences: list[tuple[Inert, str]] = []
     for each in find(config, agent=agent):
         if each.rule.elsewhere:
             grouped.setdefault(each.rule.why, []).append(each)
             continue
         where = "" if each.everywhere else f"without effect in {_doors(each.rule.doors)}: "
         detail = each.rule.detail.replace("{cache.strategy}", str(values["cache.strategy"].value))
-        told.append((each, f"{each.key} is set, but {where}{each.rule.why} (set by {values[each.key].origin}{detail})"))
-    return told + [(group[0], f"{_some(group)} {_are(group)} {why}") for why, group in grouped.items()]
+        sentences.append(
+            (each, f"{each.key} is set, but {where}{each.rule.why} (set by {values[each.key].origin}{detail})")
+        )
+    return sentences + [(group[0], f"{_some(group)} {_are(group)} {why}") for why, group in grouped.items()]
 
 
 def _find(
@@ -289,34 +297,34 @@ def _find(
 ) -> list[Inert]:
     situation = Situation(values, providers, mcp)
     rules = [rule for rule in RULES if (door is None or door in rule.doors) and rule.when(situation)]
-    found: list[Inert] = []
+    inert: list[Inert] = []
     for key in keys:
         left = set(DOORS if door is None else (door,))
         for rule in rules:
             if rule.fits(key) and not left.isdisjoint(rule.doors):
-                found.append(Inert(key=key, rule=rule))
+                inert.append(Inert(key=key, rule=rule))
                 left.difference_update(rule.doors)
-    return found
+    return inert
 
 
-def _line(found: list[Inert], door: Door) -> str:
-    if not found:
+def _line(inert: list[Inert], door: Door) -> str:
+    if not inert:
         return ""
-    if len(found) == 1:
-        it = "it is " if found[0].rule.elsewhere else ""
-        return f"{found[0].key} has no effect in {NAMES[door]}: {it}{found[0].rule.why}."
-    return f"{_some(found)} have no effect in {NAMES[door]}; `holdfast config show` says why."
+    if len(inert) == 1:
+        it = "it is " if inert[0].rule.elsewhere else ""
+        return f"{inert[0].key} has no effect in {NAMES[door]}: {it}{inert[0].rule.why}."
+    return f"{_some(inert)} have no effect in {NAMES[door]}; `holdfast config show` says why."
 
 
-def _some(found: list[Inert]) -> str:
-    keys = [each.key for each in found]
+def _some(inert: list[Inert]) -> str:
+    keys = [each.key for each in inert]
     if len(keys) > _MOST:
         return f"{', '.join(keys[: _MOST - 1])} and {len(keys) - _MOST + 1} more"
     return " and ".join([", ".join(keys[:-1]), keys[-1]] if len(keys) > 1 else keys)
 
 
-def _are(found: list[Inert]) -> str:
-    return "is" if len(found) == 1 else "are"
+def _are(inert: list[Inert]) -> str:
+    return "is" if len(inert) == 1 else "are"
 
 
 def _doors(doors: tuple[Door, ...]) -> str:
@@ -324,7 +332,7 @@ def _doors(doors: tuple[Door, ...]) -> str:
 
 
 def _flat(settings: Settings) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
 
     def walk(value: Any, path: tuple[str, ...]) -> None:
         name = ".".join(path)
@@ -332,7 +340,7 @@ def _flat(settings: Settings) -> dict[str, Any]:
             for each, inner in value.items():
                 walk(inner, (*path, each))
         else:
-            found[name] = value
+            values[name] = value
 
     walk(to_builtins(settings), ())
-    return found
+    return values

@@ -158,19 +158,19 @@ def nearest(name: str, *, sections: bool = False) -> str:
     for seed in (name, last):
         if seed in _SEEDS:
             return _SEEDS[seed]
-    known = [*KEYS, *SECTIONS] if sections else list(KEYS)
-    close = difflib.get_close_matches(name[:_LONGEST], known, n=1, cutoff=0.75)
+    names = [*KEYS, *SECTIONS] if sections else list(KEYS)
+    close = difflib.get_close_matches(name[:_LONGEST], names, n=1, cutoff=0.75)
     if close:
         return close[0]
     # Right name, wrong section: compare the last parts alone before settling for the least distant.
     by_last = {key.rpartition(".")[2]: key for key in reversed(list(KEYS))}
     close = difflib.get_close_matches(last[:_LONGEST], by_last, n=1, cutoff=0.75)
-    return by_last[close[0]] if close else _closest(name, known)
+    return by_last[close[0]] if close else _closest(name, names)
 
 
 def nearest_variable(name: str) -> str:
     return _closest(name, [*VARIABLES, *RESERVED])
 
 
-def _closest(name: str, known: Iterable[str]) -> str:
-    return difflib.get_close_matches(name[:_LONGEST], list(known), n=1, cutoff=0.0)[0]
+def _closest(name: str, names: Iterable[str]) -> str:
+    return difflib.get_close_matches(name[:_LONGEST], list(names), n=1, cutoff=0.0)[0]

@@ -66,8 +66,8 @@ def close_to_others(home: Path, *, workspace: Path | None = None) -> None:
             _close_inside(home / name, PRIVATE)
 
 
-def _mode(found: os.stat_result) -> int:
-    return stat.S_IMODE(found.st_mode)
+def _mode(status: os.stat_result) -> int:
+    return stat.S_IMODE(status.st_mode)
 
 
 def _not_to_be_closed(home: Path, mode: int, target: os.stat_result, workspace: Path | None) -> str | None:
@@ -107,11 +107,11 @@ def _close(path: Path, private: int) -> str | None:
 def _close_inside(path: Path, private: int) -> None:
     """A file or directory of ours, if it is one of ours; what a link leads to is somebody else's business."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return
-    ours = not hasattr(os, "getuid") or found.st_uid == os.getuid()
-    if ours and not stat.S_ISLNK(found.st_mode) and found.st_mode & _OTHERS:
+    ours = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    if ours and not stat.S_ISLNK(status.st_mode) and status.st_mode & _OTHERS:
         _close(path, private)
 
 
@@ -137,12 +137,12 @@ def secret(home: Path, name: str) -> str:
 
 
 def _read(path: Path) -> str:
-    found = path.read_text("utf-8").strip()
-    if len(found) < _LEAST or not found.isascii() or not found.isprintable() or " " in found:
+    text = path.read_text("utf-8").strip()
+    if len(text) < _LEAST or not text.isascii() or not text.isprintable() or " " in text:
         raise HoldfastError(f"{path} holds no secret; remove the file, and a new one is made")
     if path.stat().st_mode & 0o077:
         path.chmod(PRIVATE_FILE)
-    return found
+    return text
 
 
 def _make(path: Path) -> None:

@@ -107,8 +107,8 @@ class Problems:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def add(self, where: Origin, what: str) -> None:
-        line = f"{where}: {what}"
+    def add(self, where: Origin, message: str) -> None:
+        line = f"{where}: {message}"
         if line not in self.lines:
             self.lines.append(line)
 
@@ -137,9 +137,9 @@ def resolve(
         for layer in (*layers, *own, over):
             _put(values, layer)
         _check_order(values, problems)
-        for name, found in values.items():
-            value = expand(KEYS[name], found.value, home=home, user_home=user_home)
-            values[name] = Value(value, found.origin)
+        for name, each in values.items():
+            value = expand(KEYS[name], each.value, home=home, user_home=user_home)
+            values[name] = Value(value, each.origin)
         return View(_settings(values), values)
 
     base = view()
@@ -157,26 +157,26 @@ def resolve(
 
 def _put(values: Layer, layer: Layer) -> None:
     """Lay one layer over what is there."""
-    for name, found in layer.items():
+    for name, value in layer.items():
         if name == SERVERS and name in values:
-            found = Value(servers.together(values[name].value, found.value), found.origin)
-        values[name] = found
+            value = Value(servers.together(values[name].value, value.value), value.origin)
+        values[name] = value
 
 
 def _settings(values: Mapping[str, Value]) -> Settings:
     nested: dict[str, Any] = {}
-    for name, found in values.items():
+    for name, value in values.items():
         *sections, last = name.split(".")
         table = nested
         for section in sections:
             table = table.setdefault(section, {})
-        table[last] = found.value
+        table[last] = value.value
     return msgspec.convert(nested, Settings)
 
 
-def _unknown(what: str, name: str, *, sections: bool = False) -> str:
-    known = nearest(name, sections=sections)
-    return f"unknown {what} {_cut(name)}; the nearest known name is {known}"
+def _unknown(kind: str, name: str, *, sections: bool = False) -> str:
+    near = nearest(name, sections=sections)
+    return f"unknown {kind} {_cut(name)}; the nearest known name is {near}"
 
 
 def _cut(name: str) -> str:
@@ -243,16 +243,16 @@ def _walk(
             layer[name] = Value(servers.read(value, place, problems.add, project=document.workspace), origin)
         elif name == ROOTS and document.workspace and (strange := _strange(value)):
             own = ", ".join(OWN_ROOTS)
-            what = f"{name} names {quoted(strange)}, which is not in this workspace; its file may name {own} besides"
-            problems.add(origin, f"{what}, all others belong into HOLDFAST_HOME/{FILE}")
+            message = f"{name} names {quoted(strange)}, which is not in this workspace; its file may name {own} besides"
+            problems.add(origin, f"{message}, all others belong into HOLDFAST_HOME/{FILE}")
         elif name == PADDING_TEXT and document.workspace and _strange([value]):
-            what = f"{name} names {quoted(value)}, which is not in this workspace"
-            problems.add(origin, f"{what}; all others belong into HOLDFAST_HOME/{FILE}")
+            message = f"{name} names {quoted(value)}, which is not in this workspace"
+            problems.add(origin, f"{message}; all others belong into HOLDFAST_HOME/{FILE}")
         elif name in KEYS:
             layer |= _checked(KEYS[name], value, origin, problems)
         elif name not in SECTIONS:
-            what = "section" if isinstance(value, dict) else "key"
-            problems.add(origin, _unknown(what, name, sections=True))
+            kind = "section" if isinstance(value, dict) else "key"
+            problems.add(origin, _unknown(kind, name, sections=True))
         elif isinstance(value, dict):
             layer |= _walk(value, document, here, agent, problems)
         else:

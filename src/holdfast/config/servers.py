@@ -28,19 +28,19 @@ def read(value: object, place: Place, tell: Tell, *, project: bool = False) -> d
     if not isinstance(value, Mapping):
         tell(place(()), f"{SERVERS} holds one table per server; write [{SERVERS}.NAME]")
         return {}
-    found: dict[str, DeclaredServer] = {}
+    declared: dict[str, DeclaredServer] = {}
     for name, table in value.items():
         if not isinstance(table, Mapping):
             tell(place((name,)), f"{SERVERS} holds one table per server; write [{SERVERS}.NAME]")
         elif not is_name(name):
             tell(place((name,)), f"a server's name has 1 to {LONGEST_NAME} printable characters; give it another name")
         else:
-            _read_one(name, table, place, tell, found, project)
-    return found
+            _read_one(name, table, place, tell, declared, project)
+    return declared
 
 
 def _read_one(
-    name: str, table: Mapping[str, object], place: Place, tell: Tell, found: dict[str, DeclaredServer], project: bool
+    name: str, table: Mapping[str, object], place: Place, tell: Tell, declared: dict[str, DeclaredServer], project: bool
 ) -> None:
     values: dict[str, Any] = {}
     sound = True
@@ -48,8 +48,8 @@ def _read_one(
         origin = place((name, key))
         shown = f"{SERVERS}.{name}"
         if key not in SERVER_KEYS:
-            known = difflib.get_close_matches(key[:100], list(SERVER_KEYS), n=1, cutoff=0.0)[0]
-            tell(origin, f"unknown key {shown}.{printable(key[:100])}; the nearest known name is {shown}.{known}")
+            near = difflib.get_close_matches(key[:100], list(SERVER_KEYS), n=1, cutoff=0.0)[0]
+            tell(origin, f"unknown key {shown}.{printable(key[:100])}; the nearest known name is {shown}.{near}")
             sound = False
             continue
         try:
@@ -62,7 +62,7 @@ def _read_one(
     if wrong := contradiction(values):
         tell(place((name,)), f"{SERVERS}.{name} {wrong}")
         return
-    found[name] = DeclaredServer(**values, origin=str(place((name,))), project=project)
+    declared[name] = DeclaredServer(**values, origin=str(place((name,))), project=project)
 
 
 def is_name(text: str) -> bool:

@@ -63,8 +63,8 @@ class Access:
     def allows(self, entry: EntryPath, headers: Mapping[str, str]) -> bool:
         if self._key is None:
             return True
-        given = headers.get(ACCESS_HEADER) or entry.key or ""
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self._key)
+        key = headers.get(ACCESS_HEADER) or entry.key or ""
+        return hmac.compare_digest(key.encode("utf-8", "replace"), self._key)
 
 
 class Admin:
@@ -79,8 +79,8 @@ class Admin:
 
     def allows(self, headers: Mapping[str, str]) -> bool:
         value = headers.get("authorization", "")
-        given = value[len(_BEARER) :].strip() if value.lower().startswith(_BEARER) else ""
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+        token = value[len(_BEARER) :].strip() if value.lower().startswith(_BEARER) else ""
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
 
 class OwnKeys:

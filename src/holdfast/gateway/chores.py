@@ -98,12 +98,12 @@ class Chores:
         lane, before = passage.prepared.lane, passage.prepared.before
         cache = self._settings(lane.agent).cache
         dialect = call.route.dialect
-        wanted = (
+        has_chores = (
             cache.gemini.enabled
             if dialect is DIALECTS["gemini"]
             else cache.keepalive.enabled and dialect is DIALECTS["anthropic"]
         )
-        if not wanted:
+        if not has_chores:
             return
         if not 200 <= call.status < 300:  # what was refused once is not asked for in other words
             for each in before:

@@ -64,12 +64,12 @@ def proves(config: Config, address: str, serves: bytes) -> bool:
     """Whether who listens at an address knows the admin token of this home, and serves so."""
     nonce = secrets.token_hex(16)
     try:
-        wanted = proof(_token(config), nonce, int(address.rpartition(":")[2]), serves)
+        expected = proof(_token(config), nonce, int(address.rpartition(":")[2]), serves)
         health = _get(address, f"/healthz?nonce={nonce}")
     except _NO_ANSWER:
         return False
-    given = health.get("proof") if isinstance(health, dict) else None
-    return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+    answered = health.get("proof") if isinstance(health, dict) else None
+    return isinstance(answered, str) and hmac.compare_digest(answered.encode("utf-8", "replace"), expected.encode())
 
 
 def answers(config: Config) -> bool:

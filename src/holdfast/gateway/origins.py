@@ -95,8 +95,8 @@ class OriginPolicy:
         return name in self._hosts or name + (match[2] or "") in self._hosts
 
     def _is_listed(self, origin: str) -> bool:
-        given = origin.lower()
-        return given in self._origins or given.startswith(self._schemes)
+        lower = origin.lower()
+        return lower in self._origins or lower.startswith(self._schemes)
 
 
 def _is_same(origin: str, hosts: Sequence[str]) -> bool:

@@ -88,9 +88,9 @@ def no_answer(upstream: Address, error: UpstreamError, limits: Limits) -> tuple[
     where = f"upstream.{upstream.name} ({upstream.host} port {upstream.port})"
     match error.kind:
         case "read_timeout":
-            what = f"did not answer within {limits.idle_s:g} seconds (gateway.limits.idle_s); try again later."
+            reason = f"did not answer within {limits.idle_s:g} seconds (gateway.limits.idle_s); try again later."
         case "connect_timeout":
-            what = (
+            reason = (
                 f"could not be connected to within {limits.connect_s:g} seconds (gateway.limits.connect_s); "
                 "try again later."
             )
@@ -99,14 +99,14 @@ def no_answer(upstream: Address, error: UpstreamError, limits: Limits) -> tuple[
         case "tls":
             return 502, f"no secure connection to {where} can be made; check its address and certificate."
         case "unreachable":
-            what = f"cannot be reached ({error.reason}); check the address and the network."
+            reason = f"cannot be reached ({error.reason}); check the address and the network."
         case "not_http":
-            what = "answered with something that is not HTTP; check the address."
+            reason = "answered with something that is not HTTP; check the address."
         case "invalid":
-            what = f"answered with {error.reason}; check the address."
+            reason = f"answered with {error.reason}; check the address."
         case "closed":
-            what = "closed the connection without an answer; try again."
-    return 504 if error.kind.endswith("timeout") else 502, f"{where} {what}"
+            reason = "closed the connection without an answer; try again."
+    return 504 if error.kind.endswith("timeout") else 502, f"{where} {reason}"
 
 
 def broken_off(upstream: Address, error: UpstreamError, limits: Limits) -> str:

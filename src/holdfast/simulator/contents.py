@@ -128,11 +128,11 @@ class Contents:
             counts = f"total_token_count={prompt.tokens}, min_total_token_count={model_facts.floor}"
             raise ContentsError(gemini.invalid(f"Cached content is too small. {counts}"))
         ttl, expires = _lifetime(body, now)
-        made = _ruled(lambda: self.objects.create(model_facts, scope, prompt.blocks, now, ttl=ttl, expires=expires))
-        self._named[made.name] = _Named(model, _whole(string_of(body.member("displayName"))), body.member("tools"))
+        content = _ruled(lambda: self.objects.create(model_facts, scope, prompt.blocks, now, ttl=ttl, expires=expires))
+        self._named[content.name] = _Named(model, _whole(string_of(body.member("displayName"))), body.member("tools"))
         live = {content.name for content in self.objects.live(now)}
         self._named = {name: named for name, named in self._named.items() if name in live}
-        return self._shown(made)
+        return self._shown(content)
 
     def _list(self, call: HttpRequest, now: float, scope: str) -> dict[str, Any]:
         size, start = _number(call, "pageSize", PAGE), _number(call, "pageToken", 0)
@@ -146,8 +146,8 @@ class Contents:
     def _patch(self, call: HttpRequest, content: CachedContent, now: float) -> CachedContent:
         body = _parsed(call)
         mask = [name for name in call.query.get("updateMask", "").split(",") if name]
-        given = mask or [name for name in body.members if name not in ("name", "model")]
-        fixed = next((name for name in given if name.split(".")[-1] not in _CHANGEABLE), None)
+        fields = mask or [name for name in body.members if name not in ("name", "model")]
+        fixed = next((name for name in fields if name.split(".")[-1] not in _CHANGEABLE), None)
         if fixed is not None:
             raise ContentsError(
                 gemini.invalid(f"Only ttl and expire_time of a CachedContent can be updated, not {fixed}.")

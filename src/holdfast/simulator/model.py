@@ -30,11 +30,11 @@ _FOREVER = float("inf")
 _FILLER = tuple(_SENTENCE.split())
 
 
-def respond(script: Script, request: Request, wanted: ReplySettings = ReplySettings()) -> Reply:  # noqa: B008  a frozen value
+def respond(script: Script, request: Request, reply_settings: ReplySettings = ReplySettings()) -> Reply:  # noqa: B008  a frozen value
     """The model's reply. Thoughts are left out unless thinking is on; text ends before the first stop sequence; what
     is beyond the limit is cut off, and a tool call that does not fit is not made at all."""
-    reply, limit = _answer(script, request, wanted.thinking), wanted.limit
-    parts, met = _until_stop(reply.parts, wanted.stop_sequences)
+    reply, limit = _answer(script, request, reply_settings.thinking), reply_settings.limit
+    parts, met = _until_stop(reply.parts, reply_settings.stop_sequences)
     stop: Stop = reply.stop if met is None else "stop_sequence"
     counts = [tokens_of(part) for part in parts]
     total = sum(counts)
@@ -47,12 +47,12 @@ def respond(script: Script, request: Request, wanted: ReplySettings = ReplySetti
     return replace(reply, parts=tuple(parts), stop=stop, tokens=total, stop_sequence=met, thought_tokens=thoughts)
 
 
-def respond_to(script: Script, body: Body, wanted: ReplySettings) -> Reply:
+def respond_to(script: Script, body: Body, reply_settings: ReplySettings) -> Reply:
     """The reply to a body, decoding no more of it than the script looks at."""
     if script.function is not None or any(rule.times is not None for rule in script.rules):
-        return respond(script, DIALECTS[body.dialect].decode(body), wanted)
+        return respond(script, DIALECTS[body.dialect].decode(body), reply_settings)
     steps = (*script.turns, *(rule.step for rule in script.rules))
-    return respond(script, glance(body, tools=any(step.calls for step in steps)), wanted)
+    return respond(script, glance(body, tools=any(step.calls for step in steps)), reply_settings)
 
 
 def tokens_of(part: Part) -> int:
@@ -74,11 +74,11 @@ def _answer(script: Script, request: Request, thinking: bool) -> Reply:
         at, steps = scene(request.messages), answer
     if not any_tools(request):
         steps = tuple(_without_calls(step, at) for step in steps)
-    made = calls(script, tuple(call for step in steps for call in step.calls), at, request)
+    tool_calls = calls(script, tuple(call for step in steps for call in step.calls), at, request)
     parts: list[Part] = []
     for step in steps:
-        mine, made = made[: len(step.calls)], made[len(step.calls) :]
-        parts += _parts(step, at, mine, thinking)
+        step_calls, tool_calls = tool_calls[: len(step.calls)], tool_calls[len(step.calls) :]
+        parts += _parts(step, at, step_calls, thinking)
     stop: Stop = "tools" if any(isinstance(part, ToolCall) for part in parts) else "end"
     stop = next((step.stop for step in reversed(steps) if step.stop is not None), stop)
     first = next((step.first_token for step in steps if step.first_token is not None), script.first_token)
@@ -118,17 +118,17 @@ def _checked(script: Script, reply: Reply, thinking: bool) -> Reply:
     return replace(reply, parts=tuple(parts), stop_sequence=None)
 
 
-def _parts(step: ScriptStep, at: Scene, made: tuple[ToolCall, ...], thinking: bool) -> Iterable[Part]:
+def _parts(step: ScriptStep, at: Scene, tool_calls: tuple[ToolCall, ...], thinking: bool) -> Iterable[Part]:
     thought = fill_in(step.think, at) if step.think and thinking else ""
     text = fill_in(step.say or "", at)
     if step.tokens:
-        others = sum(map(tokens_of, made)) + estimate(thought)
+        others = sum(map(tokens_of, tool_calls)) + estimate(thought)
         text = padded(text, step.tokens - others)
     if thought:
         yield Thought(thought)
     if text:
         yield Words(text)
-    yield from made
+    yield from tool_calls
 
 
 def padded(text: str, tokens: int) -> str:

@@ -227,15 +227,15 @@ class Simulator:
     ) -> Exchange:
         previous = self._reader.previous(body, model, scope=record.workspace)
         reading = self._reader.read(body, model, scope=record.workspace)
-        wanted = settings(dialect.name, body, call)
+        reply_settings = settings(dialect.name, body, call)
         counting = call.path.endswith(COUNTING)
-        if fault is not None and fault.kind == "sse_error" and (counting or not wanted.stream):
+        if fault is not None and fault.kind == "sse_error" and (counting or not reply_settings.stream):
             return self._failed(fault, dialect, call, record)
         if counting:
             tokens = reading.prompt.tokens + self._contents.tokens(body, record.at, scope=record.workspace)
             return Exchange(self.clock, record, _counted(dialect, tokens), fault)
         try:
-            reply = respond_to(self.script, self._contents.offering(body), wanted)
+            reply = respond_to(self.script, self._contents.offering(body), reply_settings)
         except HoldfastError as problem:  # the script is wrong, not the client
             refused = self._refused(dialect, WireError(500, "api_error", str(problem)), call, record)
             refused.answer = replace(refused.answer, headers=(*refused.answer.headers, ("x-should-retry", "false")))
@@ -245,16 +245,16 @@ class Simulator:
         used = self._settle(record, outcome, previous, body, reply.tokens)
         if not model.known:
             record.why = (*record.why, f"nothing is known about this model; a floor of {model.floor} tokens is assumed")
-        record.stream = wanted.stream
+        record.stream = reply_settings.stream
         response_id = _response_id(dialect.name, record.number)
         envelope = Envelope(
             id=response_id,
             model=whole(body.model),
             created=int(record.at),
             usage=used if fault is None else fault.reported(used),
-            stream=wanted.stream,
+            stream=reply_settings.stream,
             extra=self._fingerprints.compare(body, reading, model, response_id),
-            settings=wanted,
+            settings=reply_settings,
         )
         self._keep_conversation(body, response_id, reply, envelope)
         exchange = Exchange(self.clock, record, replies.answer(dialect.name, reply, envelope), fault)

@@ -98,10 +98,10 @@ def _grouped(roles: list[Role], dialect: str) -> list[Role]:
 
 def settings(dialect: str, body: Body, call: HttpRequest | None = None) -> ReplySettings:
     """The settings in a body of this dialect; Gemini says in the call's path and query whether to stream, and how."""
-    wanted = _READERS[dialect](body)
+    reply_settings = _READERS[dialect](body)
     if dialect == "gemini" and call is not None and call.path.endswith(":streamGenerateContent"):
-        wanted = replace(wanted, stream=True, sse=call.query.get("alt") == "sse")
-    return wanted
+        reply_settings = replace(reply_settings, stream=True, sse=call.query.get("alt") == "sse")
+    return reply_settings
 
 
 def _anthropic(body: Body) -> ReplySettings:

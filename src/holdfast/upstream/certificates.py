@@ -55,8 +55,8 @@ _ADVICE = (
 
 
 @lru_cache(maxsize=8)
-def _trust(given: tuple[tuple[str, str], ...]) -> Trust:
-    if not given:
+def _trust(variables: tuple[tuple[str, str], ...]) -> Trust:
+    if not variables:
         return Trust(None)
     context = ssl.create_default_context()
     paths = ssl.get_default_verify_paths()
@@ -65,7 +65,7 @@ def _trust(given: tuple[tuple[str, str], ...]) -> Trust:
         _load(context, file, directory)
     results: dict[str, str | None] = {}  # several variables often name the same file
     problems = []
-    for name, value in given:
+    for name, value in variables:
         for each in value.split(os.pathsep) if name == "SSL_CERT_DIR" else (value,):
             if each not in results:
                 results[each] = _add(context, each)

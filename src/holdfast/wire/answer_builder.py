@@ -77,10 +77,13 @@ def origin_of(id: str | None, raw: Iterable[bytes] = ()) -> str:
     return blake2b(source, digest_size=8).hexdigest()
 
 
-def kept(blocks: Iterable[Block], *, whole: bool, made: str) -> tuple[Block, ...]:
-    """The blocks that a provider takes back: no text without words, no thought that leads to nothing, no call of a kind
-    that nobody here can answer, nothing that is nested without end, no id twice. `made` is the beginning of ids where
-    one is missing."""
+def returnable(blocks: Iterable[Block], *, whole: bool, id_prefix: str) -> tuple[Block, ...]:
+    """The blocks that a provider takes back.
+
+    Left out are a text without words, a thought that leads to nothing, and a call of a kind that nobody here can
+    answer; what is nested too deeply and an id that occurs twice are replaced. `id_prefix` is the beginning of ids
+    where one is missing.
+    """
     shallow = tuple(_shallow(block) for block in blocks if not (isinstance(block, Opaque) and _is_deep(block.raw)))
     blocks = [block for block in _answerable(shallow) if not _is_blank(block)]
     last = Thinking | RedactedThinking if whole else Thinking | RedactedThinking | Opaque
@@ -89,7 +92,7 @@ def kept(blocks: Iterable[Block], *, whole: bool, made: str) -> tuple[Block, ...
     ids: set[str] = set()
     for index, block in enumerate(blocks):
         if isinstance(block, ToolUse):
-            identity = block.id if block.id and block.id not in ids else f"{made}{index}"
+            identity = block.id if block.id and block.id not in ids else f"{id_prefix}{index}"
             ids.add(identity)
             blocks[index] = replace(block, id=identity, input=scan.mended(block.input))
     return tuple(blocks)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast.records import Block, Message, NotJson, Opaque, ToolUse, canonical_json, encode_string
 
 from . import scan
-from .answer_builder import Builder, Piece, Stop, is_object, kept, origin_of
+from .answer_builder import Builder, Piece, Stop, is_object, origin_of, returnable
 from .codecs.anthropic import decode_block
 from .errors import error_of
 from .raw_json import arr, array_of, canon, int_of, obj, object_of, string_of
@@ -149,12 +149,12 @@ class _Block:
                 members[member] = encode_string((string_of(members.get(member)) or "") + text)
         if self._citations:
             members["citations"] = arr((*(array_of(members.get("citations", b"")) or ()), *self._citations))
-        given = members.get("input", b"{}")
-        if self.kind != _CALL or given[:1] == b"{":
+        tool_input = members.get("input", b"{}")
+        if self.kind != _CALL or tool_input[:1] == b"{":
             return decode_block(scan.mended(obj(members.items())))
         # A call in a body whose input is no object stays opaque. One that the model made has to be answered.
         call = decode_block(scan.mended(obj({**members, "input": b"{}"}.items())))
-        return replace(call, input=canon(given)) if isinstance(call, ToolUse) else call
+        return replace(call, input=canon(tool_input)) if isinstance(call, ToolUse) else call
 
 
 def _input(text: str) -> bytes:
@@ -227,7 +227,7 @@ class AnthropicBuilder(Builder):
         if self.stop == "length" and readable and readable[-1].is_cut_off:
             readable.pop()
         blocks = [block for block in (each.read() for each in readable) if not _is_no_call(block)]
-        return Message("assistant", kept(blocks, whole=whole, made=f"toolu_{origin_of(id)}_"))
+        return Message("assistant", returnable(blocks, whole=whole, id_prefix=f"toolu_{origin_of(id)}_"))
 
 
 def _is_no_call(block: Block) -> bool:

@@ -60,9 +60,9 @@ def read_block(
     """A block of a body. `plain` is its text without the marker it ends with, where that is not to be read; None if it
     may not be the only one."""
     span, marks = body.blocks[index], _NO_MARKS
-    quick = _at_once(body.dialect, span, body.raw[span.start : span.end] if plain is None else plain)
-    if quick is not None:
-        content, kind, markable, text, flat = quick
+    compact = _at_once(body.dialect, span, body.raw[span.start : span.end] if plain is None else plain)
+    if compact is not None:
+        content, kind, markable, text, flat = compact
     else:
         if plain is not None:
             if may_name(plain, "cache_control", 0, len(plain)):
@@ -95,8 +95,8 @@ def digest_of(body: Body, dialect: Dialect, index: int, border: bool, parts: Seq
     """The digest that a block has with these parts: its own bytes without a marker, and the members of its message that
     hang on it."""
     span, own = body.blocks[index], parts[0]
-    quick = _at_once(body.dialect, span, own)
-    content = quick[0] if quick is not None else dialect.content(_alone(body, span, own, parts[1:]), 0)
+    compact = _at_once(body.dialect, span, own)
+    content = compact[0] if compact is not None else dialect.content(_alone(body, span, own, parts[1:]), 0)
     return _digest(span, border, content)
 
 

@@ -89,9 +89,9 @@ def _canonical(name: str, value: bytes) -> bytes:
 
 def _keeps_thinking(body: Body) -> bool:
     """Whether the client asks the provider to keep the thinking that older models would drop at a new turn."""
-    edits = (object_of(body.member("context_management") or b"") or {}).get("edits", b"")
-    asked = [object_of(edit) or {} for edit in array_of(edits) or ()]
+    raw = (object_of(body.member("context_management") or b"") or {}).get("edits", b"")
+    edits = [object_of(edit) or {} for edit in array_of(raw) or ()]
     return any(
         (string_of(edit.get("type")) or "").startswith("clear_thinking_") and string_of(edit.get("keep")) == "all"
-        for edit in asked
+        for edit in edits
     )

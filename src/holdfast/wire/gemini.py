@@ -15,7 +15,7 @@ from holdfast.facts import ModelFacts
 from holdfast.records import Capabilities, Extra, Message, Request, encode_string
 
 from . import scan
-from .answer_builder import SEALED, Builder, Piece, Stop, kept, origin_of
+from .answer_builder import SEALED, Builder, Piece, Stop, origin_of, returnable
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, guarded, with_context
 from .codecs import gemini as codec
 from .errors import WireError, error_of
@@ -174,7 +174,7 @@ class GeminiBuilder(Builder):
         parts = [{**part, "text": encode_string("".join(words))} if words else part for part, words in self._parts]
         raw = [scan.mended(obj(part.items())) for part in parts]
         origin = f"{origin_of(id, raw)}-"
-        blocks = kept(codec.decode_parts(raw, origin), whole=whole, made=f"{codec.MADE_ID}{origin}again-")
+        blocks = returnable(codec.decode_parts(raw, origin), whole=whole, id_prefix=f"{codec.MADE_ID}{origin}again-")
         return Message("assistant", blocks)
 
 

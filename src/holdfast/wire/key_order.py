@@ -100,12 +100,12 @@ def _members(raw: bytes, start: int, depth: int, places: Iterator[int], style: i
     """The members of an object, in the order that is due. Inner values take their places in alphabetical order."""
     members, _ = scan.walk_object(raw, start)
     named = sorted(members)
-    wanted: Sequence[int] = range(len(named))
+    order: Sequence[int] = range(len(named))
     if len(named) > 1:
         if next(places, None) != len(named):
             raise _Unfit
-        wanted = [next(places, 0) for _ in named]
-        if sorted(wanted) != list(range(len(named))):
+        order = [next(places, 0) for _ in named]
+        if sorted(order) != list(range(len(named))):
             raise _Unfit
     texts: list[bytes] = []
     for member in named:
@@ -120,7 +120,7 @@ def _members(raw: bytes, start: int, depth: int, places: Iterator[int], style: i
             value = encode_string(text.decode("utf-8", "surrogatepass"))
         key = raw[member.key_start : member.start]
         texts.append((key if style is None else encode_string(member.key) + _STYLES[style][1]) + value)
-    return [texts[place] for place in wanted]
+    return [texts[place] for place in order]
 
 
 def _items(raw: bytes, start: int) -> list[scan.Span]:

@@ -12,7 +12,7 @@ from holdfast.caches import Section
 from holdfast.records import Extra, Message, Request, encode_string
 
 from . import openai, scan
-from .answer_builder import Builder, Piece, Stop, is_object, kept, origin_of, plain_extra
+from .answer_builder import Builder, Piece, Stop, is_object, origin_of, plain_extra, returnable
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, guarded, tool_spans, with_context
 from .cache_control import as_text_block
 from .codecs import openai_chat as codec
@@ -212,7 +212,7 @@ class ChatBuilder(Builder):
         if whole:
             members += self._reasoning()
         message = codec.decode_message(scan.mended(obj(members)))
-        blocks = kept(message.content, whole=whole, made=f"call_{origin_of(id, calls)}_")
+        blocks = returnable(message.content, whole=whole, id_prefix=f"call_{origin_of(id, calls)}_")
         return replace(message, content=blocks, extra=plain_extra(message.extra) if blocks else ())
 
     def _whole_calls(self, whole: bool) -> list[_Call]:

@@ -12,7 +12,7 @@ from holdfast.caches import Section
 from holdfast.records import Extra, Message, Request, encode_string
 
 from . import openai, scan
-from .answer_builder import Builder, Piece, is_object, kept, origin_of
+from .answer_builder import Builder, Piece, is_object, origin_of, returnable
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, guarded, tool_spans, with_context
 from .codecs import openai_responses as codec
 from .openai import BREAKPOINT
@@ -163,13 +163,13 @@ class ResponsesBuilder(Builder):
     def message(self, *, whole: bool, id: str | None) -> Message:
         indices = sorted({*self._begun, *self._done})
         items = [self._done[at] if at in self._done else _words("".join(self._begun[at])) for at in indices]
-        items = [_said(item) for item in items]
+        items = [_sendable(item) for item in items]
         readable = [item for item in items if not self._is_lost(item) and not self._is_cut_off(item)]
         if any(map(self._is_lost, items)):  # an id would make the provider look for the thought that went before
             readable = [{key: raw for key, raw in item.items() if key != "id"} for item in readable]
         raw = [scan.mended(obj(item.items())) for item in readable]
         blocks = [block for message in codec.decode_input(arr(raw)) for block in message.content]
-        return Message("assistant", kept(blocks, whole=whole, made=f"call_{origin_of(id, raw)}_"))
+        return Message("assistant", returnable(blocks, whole=whole, id_prefix=f"call_{origin_of(id, raw)}_"))
 
     def _is_lost(self, item: Item) -> bool:
         """A thought that the provider neither keeps nor gave along: its id alone leads nowhere."""
@@ -198,7 +198,7 @@ def _refuses(item: Item) -> bool:
     return any(string_of((object_of(part) or {}).get("type")) == "refusal" for part in parts)
 
 
-def _said(item: Item) -> Item:
+def _sendable(item: Item) -> Item:
     """An item as it goes back: a refusal as the words it is, a call without arguments with none."""
     item = {key: raw for key, raw in item.items() if raw != b"null"}
     if _item_kind(item) == "message" and _refuses(item):

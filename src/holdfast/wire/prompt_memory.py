@@ -112,13 +112,13 @@ class ReadBody:
     """A body and what its blocks are; `first` is the first of its messages, `special` are the places of those that
     bring something with them."""
 
-    asked: Caching
+    caching: Caching
     settings: Mapping[str, bytes]
     prompt: Prompt
 
     def __init__(self, body: Body, first: int) -> None:
         self.body, self.first = body, first
-        self.known: list[ReadBlock] = []
+        self.read_blocks: list[ReadBlock] = []
         self.blocks: list[Block | None] = []
         self.special: list[int] = []
         self.referring: list[int] = []
@@ -135,18 +135,18 @@ class ReadBody:
 
     def add(self, item: ReadBlock) -> None:
         if item.special:
-            self.special.append(len(self.known))
-        self.known.append(item)
+            self.special.append(len(self.read_blocks))
+        self.read_blocks.append(item)
         self.blocks.append(item.block)
 
     def take_over(self, other: ReadBody, end: int) -> None:
         """The blocks of an earlier body from here to `end`."""
-        start = len(self.known)
+        start = len(self.read_blocks)
         if not start:
-            self.known, self.blocks = other.known[:end], other.blocks[:end]
+            self.read_blocks, self.blocks = other.read_blocks[:end], other.blocks[:end]
             self.special = other.special[: bisect_left(other.special, end)]
             return
-        self.known += other.known[start:end]
+        self.read_blocks += other.read_blocks[start:end]
         self.blocks += other.blocks[start:end]
         first, last = bisect_left(other.special, start), bisect_left(other.special, end)
         self.special += other.special[first:last]
@@ -157,7 +157,7 @@ class ReadBody:
         left_out: list[int] = []
         count = 0
         for index in self.special:
-            item = self.known[index]
+            item = self.read_blocks[index]
             if item.images:
                 self.images = True
             if item.citations:
@@ -174,11 +174,11 @@ class ReadBody:
 
     def expanded(self) -> list[Block | None]:
         """The blocks, those that name deferred tools with their definitions."""
-        late_tools = (self.known[index].late for index in self.special)
+        late_tools = (self.read_blocks[index].late for index in self.special)
         tools = {late.name: late for late in late_tools if late is not None}
         blocks = self.blocks.copy()
         for index in self.referring:
-            block, named = blocks[index], [tools[name] for name in self.known[index].refers if name in tools]
+            block, named = blocks[index], [tools[name] for name in self.read_blocks[index].refers if name in tools]
             if block is not None and named:
                 blocks[index] = expanded(block, named)
         return blocks
@@ -196,10 +196,10 @@ def same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index: 
     return low + 1
 
 
-def unchanged(seen: ReadBody, body: Body, index: int) -> ReadBlock | None:
+def unchanged(earlier: ReadBody, body: Body, index: int) -> ReadBlock | None:
     """What the block at this place was, if it says the same in both bodies, wherever it stands in the text; only the
     marker at its end may be gone."""
-    before, read = seen.body, seen.known[index]
+    before, read = earlier.body, earlier.read_blocks[index]
     old, new = before.blocks[index], body.blocks[index]
     shorter = (old.end - old.start) - (new.end - new.start)
     if old.context or new.context or old.message != new.message:

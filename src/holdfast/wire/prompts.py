@@ -69,7 +69,7 @@ class PromptReader:
         self.canonicalised = 0  # bytes of blocks that were not recognised and had to be read
         self._kept_bodies = kept_bodies
         self._bytes = 0
-        self._seen: OrderedDict[bytes, ReadBody] = OrderedDict()
+        self._bodies: OrderedDict[bytes, ReadBody] = OrderedDict()
         self._latest: dict[tuple[str, str], ReadBody] = {}  # of one dialect and model: conversations begin alike
         self._starts: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
         self._windows: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
@@ -82,10 +82,10 @@ class PromptReader:
     def parse(self, dialect: Dialect, raw: bytes, *, model: str = "") -> Body | Unreadable:
         """The dialect's parse, with an earlier body that began the same to lean on."""
         lane = self._find(raw)
-        like = self._seen.get(lane)
-        if like is None:
+        earlier = self._bodies.get(lane)
+        if earlier is None:
             return dialect.parse(raw, model=model)
-        body = dialect.parse(raw, model=model, like=like.body)
+        body = dialect.parse(raw, model=model, like=earlier.body)
         if len(self._guesses) >= _KEPT_GUESSES:  # not all are read
             self._guesses.clear()
         self._guesses[id(body)] = lane
@@ -97,12 +97,12 @@ class PromptReader:
         at, latest = self._starts.get(raw[:_START], (0, b""))
         if latest:  # most are told apart by little, and what that finds is compared more quickly than hashed
             lane = self._windows.get((at, WINDOWS[-1], hash(raw[at : at + WINDOWS[-1]])), b"")
-            seen, far = self._seen.get(lane), at + WINDOWS[0]
-            if seen is not None and seen.at_length and raw.startswith(memoryview(seen.body.raw)[at:far], at):
+            earlier, far = self._bodies.get(lane), at + WINDOWS[0]
+            if earlier is not None and earlier.at_length and raw.startswith(memoryview(earlier.body.raw)[at:far], at):
                 return lane
         for size in WINDOWS if latest else ():
             lane = self._windows.get((at, size, hash(raw[at : at + size])), b"")
-            if lane in self._seen:
+            if lane in self._bodies:
                 return lane
         return latest
 
@@ -111,86 +111,90 @@ class PromptReader:
         last = self._last
         if last is not None and last[0] is body and last[1] == model and last[2] == scope:
             return last[3]
-        lane, like, grown = self._like(body, model, scope)
-        seen = self._read_blocks(body, dialect, like, grown, rules(model).by_token)
-        marks, left_out, sent = seen.brought()
-        blocks = seen.expanded() if seen.referring and left_out else seen.blocks
-        same = grown and like is not None and (seen.images, seen.citations) == (like.images, like.citations)
-        if same and like is not None:
-            seen.asked, seen.settings = like.asked, like.settings
+        lane, earlier, grown = self._earlier(body, model, scope)
+        current = self._read_blocks(body, dialect, earlier, grown, rules(model).by_token)
+        marks, left_out, sent = current.brought()
+        blocks = current.expanded() if current.referring and left_out else current.blocks
+        same = (
+            grown and earlier is not None and (current.images, current.citations) == (earlier.images, earlier.citations)
+        )
+        if same and earlier is not None:
+            current.caching, current.settings = earlier.caching, earlier.settings
         else:
-            seen.asked = cache_parameters.read(body)
-            seen.settings = cache_parameters.settings(body, model, images=seen.images, citations=seen.citations)
-        asked = seen.asked
+            current.caching = cache_parameters.read(body)
+            current.settings = cache_parameters.settings(
+                body, model, images=current.images, citations=current.citations
+            )
+        caching = current.caching
         prompt = prompt_of(
             model,
             cast(list[Block], _without(blocks, left_out) if left_out else blocks),
             CacheControls(
                 scope=scope,
-                settings=seen.settings,
+                settings=current.settings,
                 marks=marks,
-                automatic=asked.automatic,
-                route=_plain(asked.key) if asked.key else "",
-                mode=_plain(asked.cached_content if body.dialect == "gemini" else asked.mode or asked.retention),
+                automatic=caching.automatic,
+                route=_plain(caching.key) if caching.key else "",
+                mode=_plain(caching.cached_content if body.dialect == "gemini" else caching.mode or caching.retention),
             ),
-            like=None if like is None else like.prompt,
+            like=None if earlier is None else earlier.prompt,
             same=same,
         )
         if left_out:
-            places = _without(range(len(seen.blocks)), left_out)
+            places = _without(range(len(current.blocks)), left_out)
             prompt = replace(
                 prompt, origin=tuple([places[index] for index in prompt.origin] if prompt.origin else places)
             )
-        sent += asked.automatic is not None
+        sent += caching.automatic is not None
         if sent != len(prompt.marks):
             prompt = replace(prompt, hidden=max(0, sent - len(prompt.marks)))
-        seen.prompt = prompt
+        current.prompt = prompt
         with self._lock:
-            self._remember(lane, model, seen)
-        reading = Reading(prompt, seen.settings, seen.fresh)
+            self._remember(lane, model, current)
+        reading = Reading(prompt, current.settings, current.fresh)
         self._last = (body, model, scope, reading)
         return reading
 
-    def _like(self, body: Body, model: ModelFacts, scope: str) -> tuple[bytes, ReadBody | None, bool]:
+    def _earlier(self, body: Body, model: ModelFacts, scope: str) -> tuple[bytes, ReadBody | None, bool]:
         """The conversation, what was last read of it or of any other, and whether only its messages have grown."""
         lane = self._guesses.pop(id(body), b"")
-        like = self._seen.get(lane)
+        earlier = self._bodies.get(lane)
         if (
-            like is not None
-            and like.prompt.scope == scope
-            and like.prompt.model == model.ref
-            and goes_on(like.body, body, like.first)
+            earlier is not None
+            and earlier.prompt.scope == scope
+            and earlier.prompt.model == model.ref
+            and goes_on(earlier.body, body, earlier.first)
         ):
-            return lane, like, stands_around(like.body, body)
+            return lane, earlier, stands_around(earlier.body, body)
         lane = _lane(body, model, scope)
-        return lane, self._seen.get(lane) or self._latest.get((body.dialect, model.ref)), False
+        return lane, self._bodies.get(lane) or self._latest.get((body.dialect, model.ref)), False
 
     def previous(self, body: Body, model: ModelFacts, *, scope: str = "") -> Prompt | None:
         """The prompt of the conversation's request before this one, where it is still remembered."""
-        seen = self._seen.get(_lane(body, model, scope))
-        return None if seen is None else seen.prompt
+        earlier = self._bodies.get(_lane(body, model, scope))
+        return None if earlier is None else earlier.prompt
 
     def _read_blocks(
-        self, body: Body, dialect: Dialect, like: ReadBody | None, grown: bool, with_ids: bool
+        self, body: Body, dialect: Dialect, earlier: ReadBody | None, grown: bool, with_ids: bool
     ) -> ReadBody:
         """Every block: taken over from the earlier body where it stands there unchanged, else read. Of one that has
         `grown` only messages can be others."""
         blocks = body.blocks
-        seen = ReadBody(body, like.first if grown and like is not None else body.messages_from)
-        before: Sequence[BlockSpan] = () if like is None else like.body.blocks
-        if grown and like is not None:
-            seen.take_over(like, same_until(blocks, before, like.first))
-        while (index := len(seen.known)) < len(blocks):
-            if like is not None and index < len(before):
+        current = ReadBody(body, earlier.first if grown and earlier is not None else body.messages_from)
+        before: Sequence[BlockSpan] = () if earlier is None else earlier.body.blocks
+        if grown and earlier is not None:
+            current.take_over(earlier, same_until(blocks, before, earlier.first))
+        while (index := len(current.read_blocks)) < len(blocks):
+            if earlier is not None and index < len(before):
                 if blocks[index] is before[index]:
-                    seen.take_over(like, same_until(blocks, before, index))
+                    current.take_over(earlier, same_until(blocks, before, index))
                     continue
-                if (read := unchanged(like, body, index)) is not None:
-                    seen.add(read)
+                if (read := unchanged(earlier, body, index)) is not None:
+                    current.add(read)
                     continue
-            seen.add(self._block(body, dialect, index, is_border(blocks, index), with_ids))
-            seen.fresh += blocks[index].end - blocks[index].start
-        return seen
+            current.add(self._block(body, dialect, index, is_border(blocks, index), with_ids))
+            current.fresh += blocks[index].end - blocks[index].start
+        return current
 
     def _block(self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> ReadBlock:
         """A block read anew, unless its bytes are known from elsewhere.
@@ -235,18 +239,18 @@ class PromptReader:
                 self._blocks.keep_other(key, read, _weight(read))
         return read
 
-    def _remember(self, lane: bytes, model: ModelFacts, seen: ReadBody) -> None:
-        before = self._seen.pop(lane, None)
-        self._bytes += seen.weight - (0 if before is None else before.weight)
-        self._seen[lane] = seen
-        self._latest = {(seen.body.dialect, model.ref): seen}
-        self._index(lane, seen, before)
-        while self._bytes > self._kept_bodies and len(self._seen) > 1:
-            _, dropped = self._seen.popitem(last=False)
+    def _remember(self, lane: bytes, model: ModelFacts, current: ReadBody) -> None:
+        before = self._bodies.pop(lane, None)
+        self._bytes += current.weight - (0 if before is None else before.weight)
+        self._bodies[lane] = current
+        self._latest = {(current.body.dialect, model.ref): current}
+        self._index(lane, current, before)
+        while self._bytes > self._kept_bodies and len(self._bodies) > 1:
+            _, dropped = self._bodies.popitem(last=False)
             self._bytes -= dropped.weight
 
-    def _index(self, lane: bytes, seen: ReadBody, before: ReadBody | None) -> None:
-        body, first = seen.body, seen.first
+    def _index(self, lane: bytes, current: ReadBody, before: ReadBody | None) -> None:
+        body, first = current.body, current.first
         if first == len(body.blocks):
             return
         raw, at, last = body.raw, body.blocks[first].start, body.blocks[-1].start  # the last message may still change
@@ -254,12 +258,12 @@ class PromptReader:
         if len(self._starts) > _KEPT_STARTS:
             self._starts.popitem(last=False)
         if before is not None and body.blocks[first : first + 1] == before.body.blocks[first : first + 1]:
-            seen.windows = before.windows
-        if not seen.at_length or at + seen.windows > last:
+            current.windows = before.windows
+        if not current.at_length or at + current.windows > last:
             for size in WINDOWS:
-                if size > seen.windows and at + size <= last:
+                if size > current.windows and at + size <= last:
                     self._windows[at, size, hash(raw[at : at + size])] = lane
-            seen.windows = max((size for size in WINDOWS if at + size <= last), default=0)
+            current.windows = max((size for size in WINDOWS if at + size <= last), default=0)
             while len(self._windows) > _KEPT_WINDOWS:
                 self._windows.popitem(last=False)
 

@@ -70,7 +70,7 @@ def int_of(raw: bytes | None) -> int | None:
 
 def limit_of(members: Mapping[str, bytes], *names: str) -> tuple[int | None, tuple[str, ...]]:
     """The first readable output limit, and the names it settles; what cannot be read at all stays with the rest."""
-    limit = next((found for name in names if (found := int_of(members.get(name))) is not None), None)
+    limit = next((value for name in names if (value := int_of(members.get(name))) is not None), None)
     return limit, () if limit is None else names
 
 
@@ -79,9 +79,9 @@ def is_text_or_none(raw: bytes | None) -> bool:
     return raw is None or raw == b"null" or string_of(raw) is not None
 
 
-def extra_of(members: Mapping[str, bytes], known: Collection[str]) -> Extra:
+def extra_of(members: Mapping[str, bytes], named: Collection[str]) -> Extra:
     """The members beyond the known ones, in order, as canonical text."""
-    return tuple((key, canon(raw)) for key, raw in members.items() if key not in known)
+    return tuple((key, canon(raw)) for key, raw in members.items() if key not in named)
 
 
 def opaque(kind: str | None, raw: bytes, call_id: str | None = None) -> Opaque:

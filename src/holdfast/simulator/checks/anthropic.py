@@ -95,7 +95,7 @@ def _prewarm(body: Body, facts: ModelFacts | None) -> Iterator[str]:
     if string_of(_inner(body, "thinking", "type")) in ("enabled", "adaptive"):
         yield f"thinking: thinking {_WITHOUT_TOKENS}"
     if any(
-        found[:1] == b"{" for found in (_inner(body, "output_config", "format"), body.member("output_format") or b"")
+        value[:1] == b"{" for value in (_inner(body, "output_config", "format"), body.member("output_format") or b"")
     ):
         yield f"output_config.format: structured output {_WITHOUT_TOKENS}"
     if string_of(_inner(body, "tool_choice", "type")) in ("any", "tool"):
@@ -235,8 +235,8 @@ def _shape(reason: str) -> str:
     place = ".".join(str(step) for step in shape.path)
     if shape.missing:
         return f"{place}: Field required"
-    wanted = _KINDS.get(shape.wanted.split(" | ")[0], shape.wanted)
-    return f"{place + ': ' if place else ''}Input should be a valid {wanted}"
+    expected = _KINDS.get(shape.expected.split(" | ")[0], shape.expected)
+    return f"{place + ': ' if place else ''}Input should be a valid {expected}"
 
 
 def _invalid(message: str) -> WireError:

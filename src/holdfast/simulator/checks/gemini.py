@@ -141,7 +141,7 @@ def unreadable(reason: str) -> WireError:
     place = ""
     for step in shape.path:
         place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else step
-    return invalid(f"Invalid value at '{place}' (expected {shape.wanted}, got {shape.got})")
+    return invalid(f"Invalid value at '{place}' (expected {shape.expected}, got {shape.got})")
 
 
 def invalid(message: str) -> WireError:

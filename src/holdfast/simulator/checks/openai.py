@@ -57,7 +57,7 @@ def check(dialect: str, body: Body | Unreadable, facts: ModelFacts | None) -> Wi
         return _unreadable(body.reason)
     wrongs = _chat(body) if dialect != "openai_responses" else _responses(body)
     return next(
-        (found for part in (_model(body, dialect), _cache(body, dialect, facts), wrongs) for found in part), None
+        (refusal for part in (_model(body, dialect), _cache(body, dialect, facts), wrongs) for refusal in part), None
     )
 
 
@@ -158,15 +158,15 @@ class _Input(Struct):
 
 def _responses(body: Body) -> Iterator[Refusal]:
     try:
-        given = scan.decode(body.raw, _Input).input
+        input_ = scan.decode(body.raw, _Input).input
     except msgspec.ValidationError as error:
         yield _unreadable(str(error))
         return
     continued = _is_set(body, "previous_response_id") or _is_set(body, "conversation")
-    if given is None and not continued and not _is_set(body, "prompt"):
+    if input_ is None and not continued and not _is_set(body, "prompt"):
         text = "One of 'input' or 'previous_response_id' or 'prompt' or 'conversation_id' must be provided."
         yield _invalid(text, None, "missing_required_parameter")
-    items = given if isinstance(given, list) else []
+    items = input_ if isinstance(input_, list) else []
     yield from _late_tools(items)
     calls = [item.call_id for item in items if item.type in ("function_call", "custom_tool_call")]
     outputs = [item.call_id for item in items if item.type in ("function_call_output", "custom_tool_call_output")]
@@ -210,8 +210,8 @@ def _unreadable(reason: str) -> Refusal:
         place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else step
     if shape.missing:
         return _missing(place)
-    wanted = " or ".join(_KINDS.get(kind, kind) for kind in shape.wanted.split(" | ") if kind != "null")
-    text = f"expected {wanted}, but got {_KINDS.get(shape.got, shape.got)} instead."
+    expected = " or ".join(_KINDS.get(kind, kind) for kind in shape.expected.split(" | ") if kind != "null")
+    text = f"expected {expected}, but got {_KINDS.get(shape.got, shape.got)} instead."
     return _invalid(f"Invalid type for '{place}': {text}", place, "invalid_type")
 
 

@@ -12,7 +12,9 @@ from ..messages import HttpRequest
 
 NOT_JSON = "the body is not JSON"
 
-_SHAPE = re.compile(r"(?:Expected `(?P<wanted>[^`]+)`(?:, got `(?P<got>[^`]+)`)?|.*required field `(?P<field>[^`]+)`)")
+_SHAPE = re.compile(
+    r"(?:Expected `(?P<expected>[^`]+)`(?:, got `(?P<got>[^`]+)`)?|.*required field `(?P<field>[^`]+)`)"
+)
 _PLACE = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 
 
@@ -24,10 +26,10 @@ class Refusal(WireError, frozen=True):
 
 
 class Shape(NamedTuple):
-    """A body of an unexpected shape: where, what was wanted there and what stands there; `missing` if nothing does."""
+    """A body of an unexpected shape: where, what is expected there and what stands there; `missing` if nothing does."""
 
     path: tuple[str | int, ...]
-    wanted: str
+    expected: str
     got: str
     missing: bool = False
 
@@ -44,7 +46,7 @@ def shape_of(reason: str) -> Shape | None:
     )
     if words["field"]:
         return Shape((*path, words["field"]), "", "", missing=True)
-    return Shape(path, words["wanted"], words["got"] or "")
+    return Shape(path, words["expected"], words["got"] or "")
 
 
 def bearer(call: HttpRequest) -> str:

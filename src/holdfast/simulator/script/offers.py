@@ -79,7 +79,7 @@ def calls(script: Script, steps: tuple[CallStep, ...], at: Scene, request: Reque
     offered = offers(request)
     prefix = _PREFIX.get(request.dialect or "", "call_")
     key = hashlib.blake2b(_ending(request.messages), digest_size=16).digest()
-    made: list[ToolCall] = []
+    tool_calls: list[ToolCall] = []
     anys = 0
     for index, step in enumerate(steps):
         if step.tool == ANY and all(offer.name != ANY for offer in offered):
@@ -89,8 +89,8 @@ def calls(script: Script, steps: tuple[CallStep, ...], at: Scene, request: Reque
             offer = _named(script, step, offered)
         value = fit(offer.schema) if step.input is None else fill_in(step.input, at)
         identity = prefix + hashlib.blake2b(b"%d" % index, key=key, digest_size=12).hexdigest()
-        made.append(ToolCall(identity, offer.name, _json(script, step, value)))
-    return tuple(made)
+        tool_calls.append(ToolCall(identity, offer.name, _json(script, step, value)))
+    return tuple(tool_calls)
 
 
 def _ending(messages: tuple[Message, ...]) -> bytes:
@@ -114,11 +114,11 @@ def _any(script: Script, step: CallStep, offered: tuple[Offer, ...], position: i
 
 
 def _named(script: Script, step: CallStep, offered: tuple[Offer, ...]) -> Offer:
-    wanted = next((offer for offer in offered if offer.name == step.tool), None)
-    if wanted is not None and not wanted.deferred:
-        return wanted
-    names = ", ".join(offer.name for offer in offered if not offer.deferred) or "nothing"
-    why = "which the request does not offer" if wanted is None else "which is deferred and was not found yet"
+    offer = next((each for each in offered if each.name == step.tool), None)
+    if offer is not None and not offer.deferred:
+        return offer
+    names = ", ".join(each.name for each in offered if not each.deferred) or "nothing"
+    why = "which the request does not offer" if offer is None else "which is deferred and was not found yet"
     raise problem(script.name, step.line, f"the rule calls the tool {step.tool!r}, {why} (offered: {names})")
 
 

@@ -75,10 +75,10 @@ class _Reader:
             role=role,
         )
 
-    def step(self, value: Value, known: tuple[str, ...]) -> ScriptStep:
+    def step(self, value: Value, allowed: tuple[str, ...]) -> ScriptStep:
         if isinstance(value.value, str):
             return ScriptStep(say=value.value, line=value.line)
-        self.keys(value, known, "a rule" if "when" in known else "a turn")
+        self.keys(value, allowed, "a rule" if "when" in allowed else "a turn")
         if not value.value.keys() & set(_SPEAKING):
             hint = f"give it one of {', '.join(_SPEAKING)}"
             raise problem(self.where, value.line, f"the rule says nothing; {hint}")
@@ -107,21 +107,21 @@ class _Reader:
         if isinstance(value.value, str):
             return CallStep(value.value, None, value.line)
         self.keys(value, ("tool", "input"), "`call`")
-        tool, given = self.get(value, "tool", self.text), value.value.get("input")
+        tool, input_ = self.get(value, "tool", self.text), value.value.get("input")
         if not tool:
             raise problem(self.where, value.line, "`call` names no tool; add `tool`")
-        if given is not None and not isinstance(given.value, dict):
-            raise problem(self.where, value.lines["input"], f"`input` must be a mapping, not {_kind(given.value)}")
-        return CallStep(tool, None if given is None else given.plain(), value.line)
+        if input_ is not None and not isinstance(input_.value, dict):
+            raise problem(self.where, value.lines["input"], f"`input` must be a mapping, not {_kind(input_.value)}")
+        return CallStep(tool, None if input_ is None else input_.plain(), value.line)
 
     # Values
 
-    def keys(self, value: Value, known: tuple[str, ...], holder: str) -> None:
+    def keys(self, value: Value, allowed: tuple[str, ...], holder: str) -> None:
         if not isinstance(value.value, dict):
             raise problem(self.where, value.line, f"{holder} must be a mapping, not {_kind(value.value)}")
         for key in value.value:
-            if key not in known:
-                raise problem(self.where, value.lines[key], f"unknown key `{key}` in {holder}; {nearest(key, known)}")
+            if key not in allowed:
+                raise problem(self.where, value.lines[key], f"unknown key `{key}` in {holder}; {nearest(key, allowed)}")
 
     def items(self, document: Value, key: str) -> list[Value]:
         value = document.value.get(key)

@@ -85,14 +85,14 @@ class ActivityQuestions(Questions, Store):
 
 
 def tenants_in(connection: sqlite3.Connection, *tables: str) -> list[str]:
-    found: set[str] = set()
+    tenants: set[str] = set()
     for table in tables:
         sql = f"SELECT min(tenant) FROM {table}"
         name = connection.execute(sql).fetchone()[0]
         while name is not None:
-            found.add(name)
+            tenants.add(name)
             name = connection.execute(f"{sql} WHERE tenant > ?", (name,)).fetchone()[0]
-    return sorted(found)
+    return sorted(tenants)
 
 
 def starting_with(column: str, prefix: str) -> tuple[str, list[object]]:

@@ -203,8 +203,8 @@ def _sum(texts: str | None) -> Decimal | None:
 
 def _window(question: BillQuestion, column: str) -> tuple[str, list[Any]]:
     terms = [("tenant = ?", question.tenant), (f"{column} >= ?", question.start), (f"{column} < ?", question.end)]
-    given = [(term, value) for term, value in terms if value is not None]
-    return " AND ".join(term for term, _ in given) or "1", [value for _, value in given]
+    used = [(term, value) for term, value in terms if value is not None]
+    return " AND ".join(term for term, _ in used) or "1", [value for _, value in used]
 
 
 def _unanswered(connection: sqlite3.Connection, question: BillQuestion) -> list[UnansweredCall]:

@@ -80,15 +80,15 @@ class CallQuestions(Questions, Store):
             return [read_call(row) for row in rows]
 
     def call_ids(self, prefix: str, tenant: str | None = None, *, limit: int = 10) -> list[tuple[str, str]]:
-        named, values = starting_with("id", prefix)
-        sql = f"SELECT tenant, id FROM calls WHERE tenant = ? AND {named} ORDER BY id DESC LIMIT ?"
+        condition, values = starting_with("id", prefix)
+        sql = f"SELECT tenant, id FROM calls WHERE tenant = ? AND {condition} ORDER BY id DESC LIMIT ?"
         whole = "SELECT tenant, id FROM calls WHERE tenant = ? AND id = ?"
-        found: dict[tuple[str, str], None] = {}
+        ids: dict[tuple[str, str], None] = {}
         with self.readers.snapshot() as connection:
             for whose in [tenant] if tenant is not None else tenants_in(connection, "calls"):
-                found |= dict.fromkeys(connection.execute(whole, (whose, prefix)).fetchall())
-                found |= dict.fromkeys(connection.execute(sql, [whose, *values, limit]).fetchall())
-        newest = sorted(found, key=lambda each: each[1], reverse=True)
+                ids |= dict.fromkeys(connection.execute(whole, (whose, prefix)).fetchall())
+                ids |= dict.fromkeys(connection.execute(sql, [whose, *values, limit]).fetchall())
+        newest = sorted(ids, key=lambda each: each[1], reverse=True)
         return sorted(newest, key=lambda each: each[1] != prefix)[:limit]
 
     def visit_calls(

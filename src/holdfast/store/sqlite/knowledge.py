@@ -175,13 +175,13 @@ def put_knowledge(transaction: Transaction, operation: op.PutKnowledge) -> Knowl
     return entry
 
 
-def _conflict(id_: str, expected: int, found: int | None) -> VersionConflictError:
-    if found is None:
+def _conflict(id_: str, expected: int, stored: int | None) -> VersionConflictError:
+    if stored is None:
         return VersionConflictError(f"knowledge entry {id_} is not there any more; somebody erased it, add it anew")
     if not expected:
         return VersionConflictError(f"there is a knowledge entry {id_} already; edit that one, or give another id")
     return VersionConflictError(
-        f"knowledge entry {id_} was changed meanwhile: it is at revision {found} and not at {expected}; "
+        f"knowledge entry {id_} was changed meanwhile: it is at revision {stored} and not at {expected}; "
         "look at it again, then make your change again"
     )
 
@@ -256,8 +256,8 @@ def put_pin(transaction: Transaction, operation: op.PutPin) -> Pin:
 
 def put_shown(transaction: Transaction, operation: op.PutShown) -> int:
     tenant, connection, noted = operation.tenant, transaction.connection, 0
-    for id_, said in operation.entries:
-        if revision := _revision(connection, tenant, id_, said):
+    for id_, text_hash in operation.entries:
+        if revision := _revision(connection, tenant, id_, text_hash):
             row = ShownEntry(
                 entry=id_,
                 revision=revision,
@@ -273,15 +273,15 @@ def put_shown(transaction: Transaction, operation: op.PutShown) -> int:
     return noted
 
 
-def _revision(connection: sqlite3.Connection, tenant: str, id_: str, said: str) -> int:
+def _revision(connection: sqlite3.Connection, tenant: str, id_: str, text_hash: str) -> int:
     """The latest revision that said this and held: a pinned text may show what was changed or forgotten since."""
     row = connection.execute(
         "SELECT revision, hash, forgotten_at FROM knowledge WHERE tenant = ? AND id = ?", (tenant, id_)
     ).fetchone()
     if row is None:
         return 0
-    if said and (row[1] != said or row[2] is not None):
+    if text_hash and (row[1] != text_hash or row[2] is not None):
         for each in reversed(_history(connection, tenant, id_)):
-            if each.entry.hash == said and each.entry.forgotten_at is None:
+            if each.entry.hash == text_hash and each.entry.forgotten_at is None:
                 return each.entry.revision
     return int(row[0])

@@ -190,14 +190,14 @@ VERSIONS: tuple[tuple[str, ...], ...] = (
 
 def migrate(connection: sqlite3.Connection, path: Path, versions: Sequence[Sequence[str]] = VERSIONS) -> None:
     """Apply what is missing. A crash or an error leaves the version before, complete and usable."""
-    check_ours(connection, path, known=len(versions))
+    check_ours(connection, path, newest=len(versions))
     add_functions(connection)
     while schema_version(connection) < len(versions):
         connection.execute("BEGIN IMMEDIATE")
         try:
             # Asked again under the lock: another process may have migrated meanwhile.
             current = schema_version(connection)
-            check_ours(connection, path, known=len(versions))
+            check_ours(connection, path, newest=len(versions))
             if current < len(versions):
                 for statement in versions[current]:
                     connection.execute(statement)
@@ -213,7 +213,7 @@ def schema_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def check_ours(connection: sqlite3.Connection, path: Path, *, known: int = len(VERSIONS)) -> None:
+def check_ours(connection: sqlite3.Connection, path: Path, *, newest: int = len(VERSIONS)) -> None:
     """Refuse, before anything is written, a file of another program or of a newer Holdfast."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -222,8 +222,8 @@ def check_ours(connection: sqlite3.Connection, path: Path, *, known: int = len(V
         raise HoldfastError(
             f"{path} is a database of another program; set store.url to another file, it was left untouched"
         )
-    if version > known:
+    if version > newest:
         raise HoldfastError(
-            f"the store {path} has schema {version} and this Holdfast knows {known}; "
+            f"the store {path} has schema {version} and this Holdfast knows {newest}; "
             "upgrade Holdfast or set store.url to another file, it was left untouched"
         )

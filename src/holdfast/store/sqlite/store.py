@@ -251,12 +251,12 @@ class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuesti
             space.vacuum(self.path, busy_timeout=_GIVE_BACK_S)
 
     def _steps(
-        self, step: Operation[int], what: str = "", progress: Callable[[str, int], None] = lambda _what, _count: None
+        self, step: Operation[int], table: str = "", progress: Callable[[str, int], None] = lambda _what, _count: None
     ) -> int:
         total = 0
         while removed := self.write(step).result():
             total += removed
-            progress(what, total)
+            progress(table, total)
         return total
 
 

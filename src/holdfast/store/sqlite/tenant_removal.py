@@ -34,35 +34,35 @@ def owners(connection: sqlite3.Connection) -> list[str]:
 def account(connection: sqlite3.Connection, tenant: str) -> list[str]:
     """The tenants of all login tokens that are known to belong to one account with this one, itself among them."""
     links = dict(connection.execute("SELECT name, tenant FROM accounts").fetchall())
-    found, grown = {tenant}, True
+    linked, grown = {tenant}, True
     while grown:
-        more = {name for name, first in links.items() if first in found} | {
-            links[name] for name in found & links.keys()
+        more = {name for name, first in links.items() if first in linked} | {
+            links[name] for name in linked & links.keys()
         }
-        grown = not more <= found
-        found |= more
-    known = set(owners(connection))
-    return sorted(found & known | {tenant})
+        grown = not more <= linked
+        linked |= more
+    owner_names = set(owners(connection))
+    return sorted(linked & owner_names | {tenant})
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
     """How many rows of each table are the tenant's; tables without any are left out."""
-    found = {
+    counts = {
         table: int(connection.execute(f"SELECT count(*) FROM {table} WHERE tenant = ?", (tenant,)).fetchone()[0])
         for table in _tables(connection)
     }
-    found["events"] = int(connection.execute(f"SELECT count(*) FROM events WHERE {_STREAMS}", (tenant,)).fetchone()[0])
-    return {table: number for table, number in sorted(found.items()) if number}
+    counts["events"] = int(connection.execute(f"SELECT count(*) FROM events WHERE {_STREAMS}", (tenant,)).fetchone()[0])
+    return {table: number for table, number in sorted(counts.items()) if number}
 
 
 def sessions(connection: sqlite3.Connection, tenant: str) -> set[str]:
     """The ids of all sessions that anything of the tenant belongs to."""
     columns = {"sessions": "id", "lanes": "session", "calls": "session", "breaks": "session", "streams": "session"}
-    found: set[str] = set()
+    ids: set[str] = set()
     for table, column in columns.items():
         rows = connection.execute(f"SELECT DISTINCT {column} FROM {table} WHERE tenant = ?", (tenant,))
-        found |= {name for (name,) in rows}
-    return found
+        ids |= {name for (name,) in rows}
+    return ids
 
 
 def forget(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:

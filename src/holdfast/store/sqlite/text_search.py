@@ -89,34 +89,34 @@ def find(
     row = connection.execute(
         "SELECT number, version, entries FROM knowledge_tenants WHERE tenant = ?", (tenant,)
     ).fetchone()
-    wanted = [] if row is None else sorted({phrase for word in words for phrase in phrases(row[0], word)})
-    if not wanted or limit < 1:
+    asked_phrases = [] if row is None else sorted({phrase for word in words for phrase in phrases(row[0], word)})
+    if not asked_phrases or limit < 1:
         return []
     number, version, entries = row
     where, values = filter_conditions(among)
     filtered = f"knowledge.tenant = ? AND {where}", [tenant, *values]
     weighed = max(WEIGHED, entries // SHARE)
     most = max(weighed, entries // 2) + 1
-    by_count = _counted(connection, wanted, most, counts.of(number, version, most))
+    by_count = _counted(connection, asked_phrases, most, counts.of(number, version, most))
     rare, common, left_out = _parted(by_count, weighed, most)
     if not common and not left_out:
         return _ranked(connection, rare, None, filtered, limit)
     few = _few(connection, filtered, weighed)
     ranked = _ranked(connection, rare + common, few or _saying(rare), filtered, limit)
     if len(ranked) < min(limit, ENOUGH):
-        return _ranked(connection, wanted, few, filtered, limit)
+        return _ranked(connection, asked_phrases, few, filtered, limit)
     return ranked
 
 
 def _counted(
-    connection: sqlite3.Connection, wanted: Sequence[str], most: int, counts: dict[str, int]
+    connection: sqlite3.Connection, asked_phrases: Sequence[str], most: int, counts: dict[str, int]
 ) -> list[tuple[int, str]]:
     """Those of the words that anybody says, the rarest first."""
     sql = "SELECT count(*) FROM (SELECT 1 FROM knowledge_fts WHERE knowledge_fts MATCH ? LIMIT ?)"
-    for phrase in wanted:
+    for phrase in asked_phrases:
         if phrase not in counts:
             counts[phrase] = connection.execute(sql, (phrase, most)).fetchone()[0]
-    return sorted((counts[phrase], phrase) for phrase in wanted if counts[phrase])
+    return sorted((counts[phrase], phrase) for phrase in asked_phrases if counts[phrase])
 
 
 def _parted(counts: Sequence[tuple[int, str]], weighed: int, most: int) -> tuple[list[str], list[str], bool]:
@@ -185,15 +185,15 @@ def indexed(tenant: int, text: str) -> str:
 def phrases(tenant: int, word: str) -> list[str]:
     """What to look for where somebody asks for this word, in the syntax of the index: nothing where no letter and no
     digit is in it, one phrase where it is one name of several parts."""
-    found: list[list[str]] = []
+    runs: list[list[str]] = []
     run: list[str] = []
     for token in _tokens(word):
         if run and bool(_alone(token)) != bool(_alone(run[-1])):
-            found += _parts(run)
+            runs += _parts(run)
             run = []
         run.append(token)
-    found += _parts(run)
-    return [f'"{" ".join(_marked(tenant, token) for token in part)}"' for part in found]
+    runs += _parts(run)
+    return [f'"{" ".join(_marked(tenant, token) for token in part)}"' for part in runs]
 
 
 def _parts(run: list[str]) -> list[list[str]]:

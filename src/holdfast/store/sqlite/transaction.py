@@ -35,6 +35,8 @@ from .schema import check_ours
 from .tables import CALL_COLUMNS, names
 
 _ROWS_PER_STATEMENT = 2_000
+_PENDING = 5_000
+STREAMS = 50_000  # remembered at once; sessions have no end
 _EVENT_COLUMNS = ("stream", "id", "at", "turn", "parent", "type", "actor", "sensitivity", "payload")
 
 CallName = tuple[str, str]
@@ -211,10 +213,6 @@ def _shared(path: Path) -> mmap.mmap | None:
     except (OSError, ValueError) as error:
         logger.debug("no shared number at %s (%s): the database is asked instead", path, error)
         return None
-
-
-_PENDING = 5_000
-STREAMS = 50_000  # remembered at once; sessions have no end
 
 
 class Transaction:

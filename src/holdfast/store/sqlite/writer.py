@@ -265,12 +265,12 @@ class Writer:
         )
 
     def _answer(self, batch: Sequence[Waiting]) -> None:
-        made: list[tuple[WriteFuture[Any], Any]] = []
+        results: list[tuple[WriteFuture[Any], Any]] = []
         for waiting in batch:
             futures = waiting.futures
             if waiting.error is None:
                 if futures:
-                    made += zip(futures, waiting.operation.results(waiting.result, len(futures)), strict=True)
+                    results += zip(futures, waiting.operation.results(waiting.result, len(futures)), strict=True)
                 continue
             with self._ready:
                 self.failed += max(1, len(futures))
@@ -279,4 +279,4 @@ class Writer:
                 logger.warning("store write failed: %s", waiting.error)
             for future in futures:
                 future.set_exception(waiting.error)
-        resolve(self._done, made)
+        resolve(self._done, results)

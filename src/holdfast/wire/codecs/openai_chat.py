@@ -79,9 +79,9 @@ def _decode_tool(raw: bytes) -> ToolDefinition | Opaque:
         or extra_of(members, ("type", "function", *MARKER_KEYS))
     ):
         return opaque(string_of(members.get("type")), raw)
-    known = ("name", "description", "parameters")
+    named = ("name", "description", "parameters")
     description = string_of(function.get("description"))
-    return ToolDefinition(name, description, canon(function.get("parameters", b"{}")), extra_of(function, known))
+    return ToolDefinition(name, description, canon(function.get("parameters", b"{}")), extra_of(function, named))
 
 
 def decode_message(raw: bytes) -> Message:
@@ -95,9 +95,9 @@ def decode_message(raw: bytes) -> Message:
         extra = extra_of(members, ("role", "content", "tool_call_id"))
         return Message("tool", (ToolResult(call, content),), extra)
     calls = tuple(_decode_call(item) for item in array_of(members.get("tool_calls", b"")) or ())
-    known = ("role", "content", *(("tool_calls",) if calls else ()))
+    named = ("role", "content", *(("tool_calls",) if calls else ()))
     role = "system" if role == "developer" else role
-    return Message(role, content + calls, extra_of(members, known))  # type: ignore[arg-type]  # validate() names it
+    return Message(role, content + calls, extra_of(members, named))  # type: ignore[arg-type]  # validate() names it
 
 
 def decode_content(raw: bytes | None) -> tuple[Block, ...]:

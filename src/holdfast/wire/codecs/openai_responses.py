@@ -91,9 +91,9 @@ def decode_tool(raw: bytes) -> ToolDefinition | Opaque:
     name = string_of(members.get("name"))
     if string_of(members.get("type")) != "function" or name is None or not is_text_or_none(members.get("description")):
         return opaque(string_of(members.get("type")), raw)
-    known = ("type", "name", "description", "parameters")
+    named = ("type", "name", "description", "parameters")
     description = string_of(members.get("description"))
-    return ToolDefinition(name, description, canon(members.get("parameters", b"{}")), extra_of(members, known))
+    return ToolDefinition(name, description, canon(members.get("parameters", b"{}")), extra_of(members, named))
 
 
 def decode_input(raw: bytes) -> list[Message]:
@@ -166,8 +166,8 @@ def _is_content(block: Block) -> bool:
     return not isinstance(block, ToolUse | ToolResult) and (not isinstance(block, Opaque) or _is_part(block))
 
 
-def _item_extra(members: Mapping[str, bytes], known: tuple[str, ...]) -> Extra:
-    return tuple((_ITEM + key, raw) for key, raw in extra_of(members, known))
+def _item_extra(members: Mapping[str, bytes], named: tuple[str, ...]) -> Extra:
+    return tuple((_ITEM + key, raw) for key, raw in extra_of(members, named))
 
 
 def _decode_part(raw: bytes) -> Block:
