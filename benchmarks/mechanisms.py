@@ -118,7 +118,7 @@ MECHANISMS = (
         "Anthropic's markers",
         "`cache_control` with 5m or 1h on legal blocks",
         "`cache.client_markers`",
-        ("wire/anthropic.py", "core/plan_check.py"),
+        ("wire/anthropic.py", "core/strategies/places.py"),
         "event `cache.planned` (markers)",
         mechanisms_prefix.markers,
     ),

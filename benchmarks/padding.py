@@ -20,7 +20,7 @@ from holdfast.agent import Host, Sessions
 from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.core.costs import costs
+from holdfast.core.economics import costs
 from holdfast.core.padding import Outlook, PaddingRules, SkillBody, pad
 from holdfast.engine import EngineCore, Lane
 from holdfast.facts import model

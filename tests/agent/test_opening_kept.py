@@ -12,7 +12,7 @@ import pytest
 from holdfast import facts
 from holdfast.agent.contract import Task
 from holdfast.core import experience
-from holdfast.engine.tenant_learning_store import LEARNED
+from holdfast.engine.tenant_experience import LEARNED
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.script import Script

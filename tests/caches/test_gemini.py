@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from holdfast import facts
-from holdfast.caches.chance import chance
 from holdfast.caches.gemini import GeminiCache
 from holdfast.caches.gemini_contents import CachedContents
+from holdfast.caches.noise import chance
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 

@@ -17,7 +17,7 @@ from holdfast import facts
 from holdfast.agent import open_agent
 from holdfast.cli import cli
 from holdfast.records import usage
-from holdfast.records.events.base import Event
+from holdfast.records.events.fields import Event
 from holdfast.records.events.tools import ToolDeferred, ToolDiscovered, ToolMasked, ToolOffloaded
 from holdfast.report.tips import TIPS
 from holdfast.simulator import Simulator, VirtualClock

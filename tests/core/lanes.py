@@ -16,10 +16,10 @@ from holdfast.config.sections.cache import Cache
 from holdfast.core.experience import Client, Experience, Gaps, RouteExperience
 from holdfast.core.ledger import Ledger
 from holdfast.core.plan import Kind, Plan, SettledCall, baseline
-from holdfast.core.plan_check import checked
 from holdfast.core.retention import Retention, RetentionChange, changes, observe
 from holdfast.core.situation import Situation
 from holdfast.core.strategies import STRATEGIES
+from holdfast.core.strategies.places import checked
 from holdfast.facts import ModelFacts, model
 from tests.caches.prompts import OPUS, SMALL, block
 

@@ -9,7 +9,7 @@ from holdfast.caches.prompts import Mark, Outcome
 from holdfast.config.sections.cache import Cache
 from holdfast.core import planner
 from holdfast.core.account import MOST, available, book, judge_markers, release, reserve
-from holdfast.core.costs import costs
+from holdfast.core.economics import costs
 from holdfast.core.experience import Client
 from holdfast.core.ledger import Ledger
 from holdfast.core.planner import Tenant

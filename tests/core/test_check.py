@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.caches.prompts import Mark
 from holdfast.core.plan import Plan
-from holdfast.core.plan_check import IllegalPlanError, checked
+from holdfast.core.strategies.places import IllegalPlanError, checked
 from holdfast.facts import model
 from tests.caches.prompts import OPUS, SMALL
 from tests.core.lanes import SOL, places, said, situation, system, tool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.costs import UNKNOWN, costs
+from holdfast.core.economics import UNKNOWN, costs
 from holdfast.facts import model
 from holdfast.records import usage
 from tests.caches.prompts import SMALL

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.lifetimes import prices, raise_now
 from holdfast.core.reuse_odds import Odds
+from holdfast.core.strategies.economic import prices, raise_now
 from holdfast.facts import model
 from tests.caches.prompts import OPUS, SMALL
 

@@ -7,10 +7,9 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from holdfast.core import experience
-from holdfast.core.experience import Client, Experience, RouteExperience
+from holdfast.core.experience import Client, Experience, RouteExperience, merged
 from holdfast.core.gemini_contents import AgentContents
 from holdfast.core.keepalive import Spending
-from holdfast.core.learned_merge import merged
 from holdfast.facts import Calibration
 
 

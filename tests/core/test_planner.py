@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.config.sections.cache import Cache
 from holdfast.core import planner, tenants
-from holdfast.core.costs import costs
+from holdfast.core.economics import costs
 from holdfast.core.pool import Pool
 from holdfast.core.strategies import STRATEGIES
 from holdfast.facts import model

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from holdfast.caches.prompts import Block, Mark
 from holdfast.config.sections.cache import Cache
-from holdfast.core.costs import costs
+from holdfast.core.economics import costs
 from holdfast.core.experience import Client, Experience
 from holdfast.core.plan import Plan
-from holdfast.core.plan_check import checked
 from holdfast.core.plan_variants import Budget, affordable
 from holdfast.core.pool import Pool
 from holdfast.core.situation import Situation
+from holdfast.core.strategies.places import checked
 from holdfast.facts import model
 from tests.caches.prompts import SMALL
 from tests.core.lanes import SOL, said, situation, system, tool

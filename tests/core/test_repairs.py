@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.repairs import ByteMemory, RepairState, texts
-from holdfast.core.repairs.order import KEPT_SETS, first_order
+from holdfast.core.repairs.state import KEPT_SETS, first_order
 from holdfast.core.repairs.texts import clause, is_attribution
 
 

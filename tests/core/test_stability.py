@@ -7,9 +7,9 @@ import pytest
 from holdfast.caches.prompts import Block
 from holdfast.core.divergence import compare
 from holdfast.core.ledger import Ledger, Position
-from holdfast.core.lifetimes import prices
 from holdfast.core.plan import Sent
 from holdfast.core.stability import MOST_POSITIONS, NEAR_END, observe, survival
+from holdfast.core.strategies.economic import prices
 from tests.caches.prompts import SMALL, prompt
 from tests.core.lanes import said, system, tool
 from tests.core.warm_pool import sent

@@ -14,10 +14,9 @@ from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
 from holdfast.caches.prompts import Mark, Prompt
 from holdfast.config.sections.cache import Cache
 from holdfast.core.plan import Plan
-from holdfast.core.plan_check import checked
 from holdfast.core.retention import Retention
 from holdfast.core.strategies import STRATEGIES, combined, passthrough, rolling, three_block, two_point
-from holdfast.core.strategies.places import place_of, user_ends
+from holdfast.core.strategies.places import checked, place_of, user_ends
 from holdfast.facts import model
 from holdfast.simulator import HttpRequest, Simulator
 from holdfast.wire import DIALECTS, Body

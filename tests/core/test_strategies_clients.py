@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from holdfast.caches.prompts import Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.core.plan import Plan
-from holdfast.core.plan_check import checked
 from holdfast.core.strategies import STRATEGIES, combined, passthrough, rolling
+from holdfast.core.strategies.places import checked
 from tests.core.lanes import SOL, places, said, situation, system, tool
 
 TALK = [tool("bash"), system("host"), *(said(number) for number in range(7))]

@@ -14,7 +14,7 @@ import pytest
 from holdfast.core import experience, ledger
 from holdfast.engine import Lane, fallible_store
 from holdfast.engine.persistence import Persistence
-from holdfast.engine.tenant_learning_store import LEARNED
+from holdfast.engine.tenant_experience import LEARNED
 from holdfast.errors import HoldfastError
 from holdfast.records.events.sessions import GatewayPreflight
 from holdfast.store import Commit, SqliteStore, open_store

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from holdfast.core.repairs import ByteMemory, state
-from holdfast.engine.repairs import key_orders, order
+from holdfast.engine.repairs import first_bytes, order
 from holdfast.wire import rewrite
 from tests.engine.repair_lane import TOOLS, Lane, talk, turned
 
@@ -292,7 +292,7 @@ def test_of_a_block_without_an_order_it_is_known_that_it_was_put_back(
     again: tuple[bool, bool], reason: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that comes as it was first sent says nothing of the other."""
-    monkeypatch.setattr(key_orders, "order_of", lambda _parts: None)
+    monkeypatch.setattr(first_bytes, "order_of", lambda _parts: None)
     lane = Lane()
     lane.send(asked_in(False, False))
     assert len(lane.send(asked_in(True, True, False)).repairs) == 2

@@ -18,7 +18,7 @@ from holdfast.caches.prompts import Prompt
 from holdfast.caches.providers import cache
 from holdfast.config.keys import Settings
 from holdfast.config.sections.cache import Cache
-from holdfast.core.costs import costs
+from holdfast.core.economics import costs
 from holdfast.core.planner import Verdict
 from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
 from holdfast.engine.state import facts_of

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from holdfast.config.sections.cache import Cache
-from holdfast.core.costs import costs
 from holdfast.core.counterfactuals import BOUND
+from holdfast.core.economics import costs
 from holdfast.engine.state import facts_of
 from tests.properties.adversaries import ADVERSARIES, MARKED, Attack
 from tests.properties.runner import Raises, Runner, dollars

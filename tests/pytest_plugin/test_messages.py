@@ -11,7 +11,7 @@ import pytest
 from holdfast import facts
 from holdfast.config.keys import KEYS
 from holdfast.core.cures import NAMES
-from holdfast.core.cures.in_your_code import IN_YOUR_CODE
+from holdfast.core.cures.library import IN_YOUR_CODE
 from holdfast.lab import FAULTS
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.pytest_plugin.findings import dollars

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 
-from .chance import chance
 from .gemini_contents import CachedContents
+from .noise import chance
 from .prompts import Block, Entry, Outcome, Prompt, Section
 from .streams import Room, TokenStream, TokenStreams
 

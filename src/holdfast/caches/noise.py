@@ -16,8 +16,14 @@ from hashlib import sha256
 
 from msgspec import Struct, structs
 
-from .chance import chance
 from .prompts import Block, Cache, Entry, Outcome, Prompt
+
+
+def chance(seed: int, *what: object) -> float:
+    """A number in [0, 1) that looks random and depends on nothing but the seed and `what`."""
+    text = "\0".join((str(seed), *map(str, what)))
+    return int.from_bytes(sha256(text.encode()).digest()[:7], "big") / 256**7
+
 
 REMEMBERED = 10_000  # beginnings whose evictions are remembered, and requests under way
 

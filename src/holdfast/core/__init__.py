@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .divergence import Comparison, Divergence, Place, as_bytes, compare, place
     from .economics import edit_cost, requests_to_edit
     from .edits import FINAL, EditRef, Proposal, propose
-    from .experience import Experience, decode, encode
+    from .experience import Experience, decode, encode, merged
     from .fence import believed, fence_of
     from .gemini_contents import (
         AgentContents,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         identity,
     )
     from .keepalive import IdleLane, Ping, Pings, Spending
-    from .learned_merge import merged
     from .ledger import Ledger
     from .operating_context import SECTIONS
     from .padding import NO_OUTLOOK, PRELOADED, Outlook, PaddingRules, SkillBody, pad, skill_heading, split_sections
@@ -58,11 +57,10 @@ else:
             ".divergence": "Comparison Divergence Place as_bytes compare place",
             ".economics": "edit_cost requests_to_edit",
             ".edits": "EditRef FINAL Proposal propose",
-            ".experience": "Experience decode encode",
+            ".experience": "Experience decode encode merged",
             ".fence": "believed fence_of",
             ".gemini_contents": "AgentContents Charge Command ContentsRequest Create Delete Offer Refresh Use identity",
             ".keepalive": "IdleLane Ping Pings Spending",
-            ".learned_merge": "merged",
             ".ledger": "Ledger",
             ".operating_context": "SECTIONS",
             ".padding": "NO_OUTLOOK Outlook PRELOADED PaddingRules SkillBody pad skill_heading split_sections",

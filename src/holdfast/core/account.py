@@ -17,7 +17,7 @@ from holdfast.facts import rates
 from holdfast.records import Usage
 
 from .call import MissedReads, PlannedRequest
-from .costs import Costs, costs
+from .economics import Costs, costs
 from .experience import Client
 from .ledger import Ledger
 from .pool import Pool, block_near

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.caches import Mark, Outcome, Prompt
 
-from .costs import Costs
+from .economics import Costs
 from .plan import Plan
 from .pool import Pool
 from .situation import Situation

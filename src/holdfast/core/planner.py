@@ -21,16 +21,16 @@ from holdfast.records import Usage
 
 from . import account, breaks, counterfactuals, retention, stability
 from .call import Booking, PlannedRequest, PlanRequest, Verdict
-from .costs import Costs, costs
 from .divergence import Comparison, compare
+from .economics import Costs, costs
 from .experience import Client
 from .ledger import Ledger
 from .plan import DIGEST, Columns, Kind, Plan, Sent, SettledCall, baseline, columns, head, kind_of
-from .plan_check import checked
 from .plan_variants import Budget, affordable, covered_by, marked
 from .pool import Pool
 from .situation import Situation
 from .strategies import STRATEGIES, combined
+from .strategies.places import checked
 from .tenants import Start, Tenant
 from .ttl_raise import proof, refuted
 from .ttl_raise import test as raise_test

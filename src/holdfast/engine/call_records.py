@@ -26,9 +26,8 @@ from holdfast.records.events import (
 )
 from holdfast.store import Call, CallDraft, CallStatus, EventRow
 
-from .lane import Lane, PreparedCall
+from .lane import Lane, PreparedCall, Saving
 from .pool_effects import effect_of
-from .repairs.saving import Saving
 
 ESTIMATED = b'{"estimated":true}'
 """The verdict of a call whose usage is an estimate, and of which nothing else is known."""

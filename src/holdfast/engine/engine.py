@@ -27,14 +27,12 @@ from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Reading, Unread
 
 from . import draft as drafting
 from . import gemini_contents, keepalive
-from .arguments import check_engine, check_lane, check_request
 from .call_records import CallRecord, row_of
 from .draft import Draft
-from .lane import Arrival, Lane, PreparedCall, PrepareOptions, SideCall
+from .lane import Arrival, Lane, PreparedCall, PrepareOptions, Saving, SideCall, check_engine, check_lane, check_request
 from .marker_splices import marked
 from .partial_usage import Partial, billed
 from .persistence import DURABLE_TIMEOUT_S, wait
-from .repairs.saving import Saving
 from .repairs.savings import RepairSavings, Totals
 from .side_calls import Beside
 from .state import State, facts_of

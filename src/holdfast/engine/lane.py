@@ -1,21 +1,33 @@
-"""What goes in and out of the engine."""
+"""What goes in and out of the engine, and the checks of what it gets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 
 from msgspec import Struct
 
 from holdfast.caches import Outcome
+from holdfast.config import Settings
 from holdfast.core import Command, IdleLane, Preflight, Proposal, Use, Verdict
 from holdfast.core import planner as core
 from holdfast.core.repairs import Repair
+from holdfast.errors import ArgumentError, kind_of, wrong_argument
 from holdfast.records import Usage
+from holdfast.records.events import Bus
 from holdfast.wire import Body, Reading
 
 from .gemini_content_calls import Send
-from .repairs.saving import Saving
+
+
+class Saving(Struct, frozen=True):
+    """What repairs would have saved of one call, in dollars; below zero where it would have cost more, 0 where nothing
+    is suggested. `exact` if nothing but unambiguous values is moved for it, so that `cache.repair = "values"` is
+    enough."""
+
+    dollars: Decimal
+    exact: bool
 
 
 class Lane(Struct, frozen=True, kw_only=True):
@@ -129,3 +141,39 @@ class PreparedCall(Struct, kw_only=True):
         place = prompt.place(block)
         blocks = self.sent.blocks
         return blocks[place].path if place < len(blocks) else ""
+
+
+_SETTINGS = (
+    "settings, such as Engine(load_config({'cache.strategy': 'economic'})) with load_config of holdfast, "
+    "or nothing for the defaults: Engine()"
+)
+
+
+def check_engine(settings: object, store: object, bus: object) -> None:
+    """HoldfastError where an engine cannot be made of these."""
+    if isinstance(settings, type) or not (settings is None or isinstance(settings, Settings) or callable(settings)):
+        raise wrong_argument("Engine", settings, _SETTINGS)
+    if callable(settings) and not isinstance(found := settings(""), Settings):
+        raise ArgumentError(f"Engine got a function for its settings that returns {kind_of(found)}; give {_SETTINGS}")
+    if isinstance(store, (str, bytes, Path)) or (store is not None and not hasattr(store, "put_call")):
+        raise wrong_argument(
+            "Engine(store=…)", store, "an open store, such as Engine(store=open_store('holdfast.db')) of holdfast"
+        )
+    if bus is not None and not isinstance(bus, Bus):
+        raise wrong_argument("Engine(bus=…)", bus, "a Bus of holdfast, such as Engine(bus=Bus())")
+
+
+def check_request(body: object, lane: object) -> None:
+    """HoldfastError where these are not a request and whom it belongs to."""
+    if not isinstance(body, Body):
+        raise wrong_argument(
+            "engine.prepare",
+            body,
+            "a body that was read, such as engine.parse(DIALECTS['anthropic'], raw) with DIALECTS of holdfast.wire",
+        )
+    check_lane("engine.prepare", lane)
+
+
+def check_lane(what: str, lane: object) -> None:
+    if not isinstance(lane, Lane):
+        raise wrong_argument(what, lane, "a lane, such as Lane(tenant='me', session='s1', id='s1/main')")

@@ -26,14 +26,13 @@ from holdfast.store import Lane as LaneRow
 from holdfast.store import Ledger as LedgerRow
 from holdfast.store import Session as SessionRow
 
-from . import edits, succession
+from . import edits
 from .call_records import CallRecord
-from .fallible_store import FallibleStore
+from .fallible_store import FallibleStore, Version
 from .lane import Lane
 from .partial_usage import left_behind
 from .pool_effects import Pools, pools_of, stored_effects
-from .tenant_learning_store import TenantLearning
-from .versions import Version
+from .tenant_experience import StoredExperience, without_texts
 
 REBUILT = 3_700.0
 """Seconds of calls from which a pool is rebuilt: what no call used for longer than an hour is dead."""
@@ -75,7 +74,7 @@ class Persistence:
         self._lanes: LRU[tuple[str, str], LaneState] = LRU(MOST_LANES)
         self.encoded: LRU[tuple[str, str], bytes] = LRU(ENCODED)  # as the ledger is, if nothing changed it since
         self.sessions: LRU[tuple[str, str], None] = LRU(MOST_LANES)
-        self._learning = None if self._store is None else TenantLearning(self._store)
+        self._experience = None if self._store is None else StoredExperience(self._store)
         self._blobs = ByteMemory(BLOBS)
         self._replacements = None if self._store is None else edits.Replacements(self._store)
 
@@ -128,7 +127,7 @@ class Persistence:
     def _of_account(self, lane: Lane) -> Ledger | None:
         """What the lane of this id sent under the account's token before; None where there was none."""
         theirs = self.ledger_of(lane.before, lane.id) if lane.before else None
-        return None if theirs is None else succession.without_texts(theirs)
+        return None if theirs is None else without_texts(theirs)
 
     def ledger_of(self, tenant: str, lane: str) -> Ledger | None:
         """A lane's ledger, to look at."""
@@ -285,12 +284,12 @@ class Persistence:
 
     def tenant(self, name: str) -> Tenant:
         """What a tenant's lanes share, without its pools: those are rebuilt one by one."""
-        return Tenant() if self._learning is None else Tenant(self._learning.load(name))
+        return Tenant() if self._experience is None else Tenant(self._experience.load(name))
 
     def save_tenant(self, name: str, tenant: Tenant) -> None:
         """Write what was learned behind the request."""
-        if self._learning is not None:
-            self._learning.save(name, tenant.experience)
+        if self._experience is not None:
+            self._experience.save(name, tenant.experience)
 
     def load_pool(self, name: str, pool: Pool, alone: Pool, now: float) -> int:
         """Fill a tenant's empty pools: from what was kept when an engine closed, and from the calls since; from the
@@ -314,8 +313,8 @@ class Persistence:
 
     def finish_tenant(self, name: str, tenant: Tenant, now: float) -> None:
         """Write what was learned, and the pools, so that the next engine need not read an hour of calls."""
-        if self._learning is not None:
-            self._learning.finish(name, tenant.experience)
+        if self._experience is not None:
+            self._experience.finish(name, tenant.experience)
         for ref, pool in tenant.pools.items():
             if self._store is not None and pool.by_entry:
                 pools = Pools(pool.encode(now), tenant.pool_alone(pool.model).encode(now))

@@ -16,7 +16,7 @@ from holdfast.records import Usage
 from holdfast.records.events import IDS, Bus, Event
 from holdfast.wire import Body, Dialect, Reading
 
-from . import gemini_contents, keepalive, succession
+from . import gemini_contents, keepalive, tenant_experience
 from .call_records import UnplannedCall
 from .journal import CallJournal
 from .keepalive import DuePing
@@ -76,11 +76,11 @@ class Beside:
             state = self.state
             state.pools(lane.before, facts.model(model), now)
             mine = state.tenant(lane.tenant)
-            succession.share(mine, state.tenant(lane.before), now)
+            tenant_experience.share(mine, state.tenant(lane.before), now)
             state.keeper.save_tenant(lane.tenant, mine)
             theirs = state.keeper.ledger_of(lane.before, lane.id)
             if theirs is not None and state.keeper.known(lane):
-                succession.take_over(state.ledger(lane, now), theirs)
+                tenant_experience.take_over(state.ledger(lane, now), theirs)
                 state.keeper.save_lane(lane)
 
     def call_id(self) -> str:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         ToolUse,
         kind_of,
     )
-    from .capabilities import Capabilities
     from .causes import (
         BREAK_CAUSES,
         CAUSES,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     )
     from .common_prefix import common_head
     from .jsontext import NotJson, canonical_json, decode_string, encode_string, same_json
-    from .request import Request, Violation, validate
+    from .request import Capabilities, Request, Violation, validate
     from .token_usage import UNSPLIT, Usage, usage
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -50,13 +49,12 @@ else:
                 "Block Document Extra Image Message Opaque RedactedThinking Role Text Thinking "
                 "ToolDefinition ToolResult ToolUse kind_of"
             ),
-            ".capabilities": "Capabilities",
             ".causes": (
                 "BREAK_CAUSES BreakCause CAUSES CHANGES Cure HEAD_CHANGES MISSED Part RESET_REASONS ResetReason expiry"
             ),
             ".common_prefix": "common_head",
             ".jsontext": "NotJson canonical_json decode_string encode_string same_json",
-            ".request": "Request Violation validate",
+            ".request": "Capabilities Request Violation validate",
             ".token_usage": "UNSPLIT Usage usage",
         },
     )

@@ -125,3 +125,16 @@ def _unanswered(open_calls: dict[str, str]) -> Iterator[Violation]:
             "unanswered_tool_use",
             f"{path} calls {call!r} and gets no tool_result",
         )
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    thinking: bool = False
+    images: bool = False
+    tools: bool = True
+    system: bool = True
+    structured_output: bool = False
+    streaming: bool = True
+    parallel_tools: bool = True
+    supports_prompt_caching: bool = False
+    context_limit: int
+    output_limit: int

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .call import Call
-    from .engine import Engine
+    from .engine import Call, Engine
     from .http_clients import library_of
     from .responses import message_of
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".call": "Call",
-            ".engine": "Engine",
+            ".engine": "Call Engine",
             ".http_clients": "library_of",
             ".responses": "message_of",
         },

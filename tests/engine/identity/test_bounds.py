@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.engine import Lane
 from holdfast.engine.identity import RequestSource, identities
-from holdfast.engine.identity.chains import Chain, ChainReader
+from holdfast.engine.identity.continuation import Chain, ChainReader
 from holdfast.engine.identity.lane_index import FIRST, MOST_ALIKE, RECENT, LaneIndex, LaneQuery, LaneRecord
 from holdfast.store import open_store
 from holdfast.wire import Body

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..skill_texts import SkillChange, skill_change
-from .cure_case import REPAIR, WHOLE, Case, Cure
-from .repairable import text_of
+from .cure_case import REPAIR, WHOLE, Case, Cure, text_of
 
 ADDED, REMOVED, CHANGED, BODY = "skill_added", "skill_removed", "skill_changed", "preloaded_skill_changed"
 NAMES = frozenset((ADDED, REMOVED, CHANGED, BODY))

@@ -11,10 +11,8 @@ if TYPE_CHECKING:
     from . import patches, texts, tool_texts
     from .exact import load_patterns
     from .history import BlockHistory, EarlierBlock, HistoryWalk, grown, recall, record, settled
-    from .kinds import MOVES, NAMES, Mode, Name, Repair
     from .memory import ByteMemory
-    from .order import first_order, set_of
-    from .state import FirstText, InsertedText, RepairState
+    from .state import MOVES, NAMES, FirstText, InsertedText, Mode, Name, Repair, RepairState, first_order, set_of
     from .texts import ChangedLine
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -23,10 +21,8 @@ else:
             "": "patches texts tool_texts",
             ".exact": "load_patterns",
             ".history": "BlockHistory EarlierBlock HistoryWalk grown recall record settled",
-            ".kinds": "MOVES Mode NAMES Name Repair",
             ".memory": "ByteMemory",
-            ".order": "first_order set_of",
-            ".state": "FirstText InsertedText RepairState",
+            ".state": "FirstText InsertedText MOVES Mode NAMES Name Repair RepairState first_order set_of",
             ".texts": "ChangedLine",
         },
     )

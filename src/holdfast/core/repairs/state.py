@@ -1,13 +1,44 @@
-"""What a lane's repairs remember: orders, digests and references. The bytes they stand for live in a `ByteMemory`."""
+"""What repairs are called, and what a lane's repairs remember: orders, digests and references.
+
+The bytes that they stand for live in a `ByteMemory`.
+"""
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Literal
 
 from msgspec import Struct, field
 
 from ..plan import DIGEST
-from .kinds import Name
+
+Name = Literal["tool-order", "key-order", "volatile-value", "memory-to-tail", "system-split"]
+Mode = Literal["off", "suggest", "values", "on"]
+MOVES: frozenset[str] = frozenset(("values", "on"))
+"""Modes in which a value may be told elsewhere than where the client says it."""
+
+ORDER: frozenset[str] = frozenset(("tool-order", "key-order"))
+"""Repairs that change no content: they are made unless repairs are off."""
+
+NAMES: frozenset[str] = ORDER | {"volatile-value", "memory-to-tail", "system-split"}
+
+
+class Repair(Struct, frozen=True):
+    """One repair of one request: what it is called, where, why, and the tokens that stay readable by it.
+
+    One that is not `applied` is a suggestion. `exact` if it moves nothing but unambiguous values, so that
+    `cache.repair = "values"` makes it.
+    """
+
+    name: Name
+    path: str
+    why: str
+    saved_tokens: int = 0
+    applied: bool = True
+    exact: bool = False
+
 
 MOST_BLOCKS = 5_000
 """Blocks of a lane whose order of keys is kept."""
@@ -107,3 +138,26 @@ class RepairState(Struct):
     altered: bool = False
     bypassed: bool = False
     narrow: bool = False
+
+
+KEPT_SETS = 8
+"""Sets of tools whose order a lane remembers: some clients switch between a few."""
+
+
+def set_of(tools: Sequence[bytes]) -> bytes:
+    return sha256(b"".join(sorted(tools))).digest()[:16]
+
+
+def first_order(state: RepairState, tools: Sequence[bytes]) -> list[bytes]:
+    """The order this set was first sent in.
+
+    The client's order becomes the first one of a set that is new: a tool that was added or taken away has lost the
+    prefix anyhow, and where the client put it is where it stays.
+    """
+    name = set_of(tools)
+    order = state.orders.pop(name, None) or list(tools)
+    state.orders[name] = order
+    state.tools = name
+    while len(state.orders) > KEPT_SETS:
+        del state.orders[next(iter(state.orders))]
+    return order

@@ -1,7 +1,8 @@
-"""Strategies: who plans the markers of a request. Each is a pure function of a situation, one file each.
+"""Strategies: who plans the markers of a request. Each is a pure function of a situation, one file each, those
+with fixed places in `fixed`.
 
 `places` knows where markers may stand, `clients` how a plan lives with the client's own markers. All plans pass
-`prefix.check` before they are sent.
+`places.checked` before they are sent.
 """
 
 from __future__ import annotations
@@ -9,11 +10,8 @@ from __future__ import annotations
 from ..situation import Strategy
 from .clients import combined
 from .economic import NAME, economic
-from .passthrough import passthrough
+from .fixed import passthrough, rolling, three_block, two_point
 from .places import takes_markers
-from .rolling import rolling
-from .three_block import three_block
-from .two_point import two_point
 from .zones import zones
 
 STRATEGIES: dict[str, Strategy] = {

@@ -11,10 +11,10 @@ from holdfast.caches import Mark
 
 from ..plan import Plan
 from ..situation import Situation
-from .passthrough import NAME as PASSTHROUGH
 from .places import body_order, place_of, preferred, slots
 
 _block = attrgetter("block")
+PASSTHROUGH = "passthrough"
 
 
 def combined(plan: Plan, situation: Situation, *, losses: Collection[str] = ()) -> Plan:

@@ -1,15 +1,30 @@
 """Markers and lifetimes by expected cost: what will be read again, how soon, at which price.
 
 A marker is placed where the prefix has proved stable and will probably be read; nothing is marked behind a place that
-keeps changing. Lifetimes follow `lifetimes`. A bridge is placed where the newest turn is longer than the provider walks
-back. A sub-agent reads what its parent wrote for an hour and writes nothing for so long itself. Whether a plan may be
-paid for is decided by the account, not here.
+keeps changing. A bridge is placed where the newest turn is longer than the provider walks back. A sub-agent reads what
+its parent wrote for an hour and writes nothing for so long itself. Whether a plan may be paid for is decided by the
+account, not here.
+
+Which lifetime the marker at the end gets is a question of price. Unit: one plain input token. `premium` is what the
+long lifetime costs more per token written, `loss` what an expired token costs more than a read one (rules 5.2, 5.3).
+
+Where a long marker raises the whole prefix (KNOB `ttl_raise` yes), the premium is paid on the new tokens only, and it
+can be paid at any turn: an inventory problem. The unprotected part grows with every turn; protecting it costs the
+premium on one turn's tokens. The interval that balances the two follows the square-root rule of economic order
+quantities; the turn to pay at comes earlier where a pause is near and later where the turn at hand is unusually large.
+
+Where it does not raise, a long chain has to begin at a cold start and cannot be taken up again later: what fixed
+lifetimes would have cost so far decides (`counterfactuals`), and the chain goes on until the next cold start.
+
+`SMALLER` was fitted: of many settings tried, it has the smallest worst ratio on the sessions that
+`benchmarks/economics.py` reports on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import ceil, sqrt
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,8 +32,8 @@ from msgspec.structs import replace
 from holdfast.caches import Entry, Mark, reach
 from holdfast.facts import ModelFacts
 
-from .. import counterfactuals, lifetimes
-from ..lifetimes import raise_now
+from .. import counterfactuals
+from ..economics import chance_to_cache
 from ..plan import Plan, kind_of
 from ..retention import override
 from ..reuse_odds import Odds, odds
@@ -27,6 +42,43 @@ from ..stability import survival
 from .clients import combined
 from .places import Wish, free, has_breakpoints, last_system, last_tool, place_of, takes_markers
 from .places import plan as planned
+
+COLD = 0.5
+"""A request that writes more than this share of itself starts anew."""
+SMALLER = 0.4
+"""The turn that is chosen to pay the premium is smaller than the mean: this share of it."""
+
+
+class LifetimePrices(Struct, frozen=True):
+    """Of one token, in plain input tokens."""
+
+    premium: float
+    loss: float
+    worth: float
+    """The chance of being read from which a short write pays (rule 5.2)."""
+
+
+def lifetime_prices(model: ModelFacts, short: str, long: str | None) -> LifetimePrices:
+    read, write = float(model.read), float(model.write(short))
+    premium = float(model.write(long)) - write if long is not None else 0.0
+    worth = chance_to_cache(read, write) if write > read else 0.0
+    return LifetimePrices(premium, write - read, worth)
+
+
+def raise_now(odds: Odds, price: LifetimePrices, new: int, bare: int) -> bool:
+    """Whether to pay the premium on `new` tokens so that `bare` ones, unprotected so far, live long."""
+    lasting = 1 - odds.ends
+    now, later = odds.next[1] * lasting, max(odds.later[1] * lasting, 1e-9)
+    growth = max(odds.growth * SMALLER, 1.0)
+    interval = sqrt(2 * price.premium / (later * price.loss))
+    if interval <= 1:
+        waiting = -price.premium * growth
+    else:
+        mean = growth * (sqrt(2 * price.premium * later * price.loss) - later * price.loss / 2)
+        turns = min(max(0, ceil((interval * growth - bare) / growth) - 1), int(odds.remaining))
+        waiting = later * price.loss * (turns * bare + growth * turns * (turns + 1) / 2) - mean * (turns + 1)
+    return price.premium * (new - growth) < now * price.loss * bare + waiting
+
 
 NAME = "economic"
 PROBES = 20_000.0
@@ -84,12 +136,12 @@ def economic(situation: Situation) -> Plan:
 
 
 @lru_cache(maxsize=256)
-def _terms(model: ModelFacts, may_be_long: bool) -> tuple[str, str | None, lifetimes.LifetimePrices]:
+def _terms(model: ModelFacts, may_be_long: bool) -> tuple[str, str | None, LifetimePrices]:
     """The short lifetime, the long one where it may be bought, and what they cost: the same for every request."""
     short = model.default_ttl or model.ttls[0].name
     longer = [ttl for ttl in model.ttls if ttl.seconds > (model.ttl_seconds(short) or 0)]
     long = longer[0].name if longer and may_be_long else None
-    return short, long, lifetimes.prices(model, short, long)
+    return short, long, lifetime_prices(model, short, long)
 
 
 def _proved(situation: Situation) -> bool:
@@ -118,7 +170,7 @@ def _state(situation: Situation) -> _State:
     return _State(hit, block, long, found, survival(situation.ledger, prompt) if situation.ledger.positions else None)
 
 
-def _pays(situation: Situation, state: _State, price: lifetimes.LifetimePrices, block: int) -> bool:
+def _pays(situation: Situation, state: _State, price: LifetimePrices, block: int) -> bool:
     """Whether the prefix up to this block is likely enough to be read while it lives: by the lane's next request, or by
     another lane where it is tools and system text alone."""
     odds, chance = state.odds, 1.0 if state.chances is None else state.chances[block]
@@ -128,7 +180,7 @@ def _pays(situation: Situation, state: _State, price: lifetimes.LifetimePrices, 
     return reused > price.worth
 
 
-def _tail(situation: Situation, state: _State, price: lifetimes.LifetimePrices) -> int | None:
+def _tail(situation: Situation, state: _State, price: LifetimePrices) -> int | None:
     """The last block of the messages at which a marker pays."""
     blocks = situation.prompt.blocks
     for index in range(len(blocks) - 1, -1, -1):
@@ -140,7 +192,7 @@ def _tail(situation: Situation, state: _State, price: lifetimes.LifetimePrices) 
 
 
 def _lifetimes(
-    situation: Situation, state: _State, price: lifetimes.LifetimePrices, short: str, long: str | None, tail: int | None
+    situation: Situation, state: _State, price: LifetimePrices, short: str, long: str | None, tail: int | None
 ) -> tuple[str, str, float, str]:
     """Lifetimes of tail and head, what a probe costs, and the reason."""
     plain = (short, short, 0.0, "the conversation goes on")
@@ -162,7 +214,7 @@ def _lifetimes(
     policy = _policy(situation, tokens)
     if state.hit is None or state.hit.seconds > (situation.model.ttl_seconds(short) or 0):
         if price.premium * new <= situation.allowance:
-            if new <= lifetimes.COLD * tokens and _said(situation, state.hit_block):
+            if new <= COLD * tokens and _said(situation, state.hit_block):
                 return long, long, 0.0, "what was begun for long goes on"
             if policy == "long":
                 return long, long, 0.0, "the long lifetime would have been the cheapest so far"
@@ -242,7 +294,7 @@ def _bridge(situation: Situation, state: _State, marked: list[int], ttl: str) ->
 def _common(
     situation: Situation,
     state: _State,
-    price: lifetimes.LifetimePrices,
+    price: LifetimePrices,
     ttl: str,
     marked: Sequence[int] = (),
     *,
@@ -260,7 +312,7 @@ def _common(
     return [Wish(block, ttl, "other conversations begin with it")] if shared * chance > price.worth else []
 
 
-def _losses(situation: Situation, state: _State, price: lifetimes.LifetimePrices) -> set[str]:
+def _losses(situation: Situation, state: _State, price: LifetimePrices) -> set[str]:
     """Places of the client's markers that have proved a loss: what they write is not read again, nor do they read."""
     prompt = situation.prompt
     lost: set[str] = set()
@@ -274,7 +326,7 @@ def _breakpoints(situation: Situation, state: _State) -> Plan:
     """One lifetime and a breakpoint of the provider's own: mark what sessions share, and where a conversation will not
     go on, keep the provider from writing its end."""
     model = situation.model
-    price = lifetimes.prices(model, model.default_ttl or "", None)
+    price = lifetime_prices(model, model.default_ttl or "", None)
     head = last_system(situation)
     wishes = [Wish(head, model.default_ttl or "", "other sessions begin with it")] if head is not None else []
     wishes += _common(situation, state, price, model.default_ttl or "", alive=situation.subagent)

@@ -10,24 +10,20 @@ from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .accounts import credentials_of, is_login
-    from .chains import ChainReader
-    from .clients import AGENTS, HEADER, SDKS, client_of
-    from .continuation import CHECKED, LOGGED, Evidence, History, Relation, choose, is_reopened, repeated
+    from .clients import AGENTS, HEADER, SDKS, client_of, is_side
+    from .continuation import CHECKED, LOGGED, ChainReader, Evidence, History, Relation, choose, is_reopened, repeated
     from .identities import LOCAL, Identities, RequestSource
     from .lane_index import Care
     from .session_names import Headers, Identity, SessionName, named, previous_response
-    from .side_requests import is_side
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".accounts": "credentials_of is_login",
-            ".chains": "ChainReader",
-            ".clients": "AGENTS HEADER SDKS client_of",
-            ".continuation": "CHECKED Evidence History LOGGED Relation choose is_reopened repeated",
+            ".clients": "AGENTS HEADER SDKS client_of is_side",
+            ".continuation": "CHECKED ChainReader Evidence History LOGGED Relation choose is_reopened repeated",
             ".identities": "Identities LOCAL RequestSource",
             ".lane_index": "Care",
             ".session_names": "Headers Identity SessionName named previous_response",
-            ".side_requests": "is_side",
         },
     )

@@ -21,11 +21,10 @@ from holdfast.wire import Body, Reading
 from ..lane import Lane
 from . import lane_store
 from .accounts import Accounts, client_id, credentials_of, is_login, organisation_of
-from .chains import SIZE, Chain, ChainReader
-from .clients import client_of, shown_client
+from .clients import client_of, is_side, shown_client
+from .continuation import SIZE, Chain, ChainReader
 from .lane_index import Care, LaneIndex, LaneMatch, LaneQuery, LaneRecord
 from .session_names import Headers, Identity, SessionName, keyed, lane_id, named, previous_response, safe_name
-from .side_requests import is_side
 
 LOCAL = "local"
 """The tenant of requests without a credential."""

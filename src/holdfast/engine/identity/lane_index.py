@@ -16,8 +16,7 @@ from msgspec import Struct
 from holdfast.lru import LRU
 
 from ..lane import Lane
-from .chains import Chain
-from .continuation import LANES, Evidence, Relation, choose, is_reopened
+from .continuation import LANES, Chain, Evidence, Relation, choose, is_reopened
 
 MOST_LANES = 2_000
 FIRST, RECENT = 8, 64

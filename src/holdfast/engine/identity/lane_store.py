@@ -17,7 +17,7 @@ from holdfast.store import Lane as LaneRow
 from holdfast.store import Store
 
 from ..lane import Lane
-from .chains import SIZE
+from .continuation import SIZE
 from .lane_index import LaneRecord
 
 MOST = 200

@@ -29,7 +29,7 @@ from holdfast.core.repairs import (
 )
 from holdfast.wire import is_border, object_of, rewrite, string_of
 
-from . import first_texts, key_orders
+from . import first_bytes
 from .request import BeginAnewError, Work
 
 MOST_REKEYED = 64
@@ -73,7 +73,7 @@ def keys(work: Work) -> None:
         return
     period = work.memory.period
     state, known = work.state, recall(work.memory, work.state.history)
-    before = key_orders.history(work) if known is None else known
+    before = first_bytes.history(work) if known is None else known
     walk, now, rekeyed = HistoryWalk(before or BlockHistory()), BlockHistory(), b""
     said = range(work.said, len(work.prompt.blocks))
     for number in said[_taken_over(work, said, before, walk, now) :]:
@@ -86,7 +86,7 @@ def keys(work: Work) -> None:
         work.because("repair_forgotten")
     state.history, state.rekeyed = record(work.memory, state.history, known, now), rekeyed
     if now.client != now.first or state.key_orders.blocks:
-        key_orders.keep_blocks(work, now, lambda digest: _parts(work, digest))
+        first_bytes.keep_blocks(work, now, lambda digest: _parts(work, digest))
     else:
         blocks = work.prompt.blocks
         loose = [place for place in work.memory.missing(now.client) if blocks[said[place]].kind not in FINAL]
@@ -165,7 +165,7 @@ def _first(work: Work, number: int, match: EarlierBlock | None) -> bytes:
     now, first = _First(_place_of(work, index), parts), _remembered(work, match.first)
     again = None
     if first is None:
-        again = key_orders.made_again(work, index, parts, work.orders.get(match.first), match.first)
+        again = first_bytes.made_again(work, index, parts, work.orders.get(match.first), match.first)
         if again is not None:
             first = _First(now.place, again)
             work.memory.put(match.first, _encode(first))
@@ -304,7 +304,7 @@ def _place(work: Work, found: list[_Tool], order: list[bytes]) -> dict[int, byte
         work.report("tool-order", moved[0], "the same tools came in another order than when they were first sent")
     if rekeyed:
         work.report("key-order", rekeyed[0], _REKEYED)
-        key_orders.keep_tools(work, [tool.id for tool in found])
+        first_bytes.keep_tools(work, [tool.id for tool in found])
     return sent
 
 
@@ -319,7 +319,7 @@ def _first_bytes(work: Work, tool: _Tool) -> tuple[bytes, bytes]:
     if text is not None:
         return first, text
     order = work.state.key_orders.tools.get(tool.id)
-    again = None if tool.value else key_orders.made_again(work, tool.index, [tool.raw], order, first)
+    again = None if tool.value else first_bytes.made_again(work, tool.index, [tool.raw], order, first)
     if again is not None:
         work.memory.put(first, again[0])
         return first, again[0]
@@ -362,7 +362,7 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
         if applied:
             known = work.state.kept_tools.get(kept, b"")
             name = known[:_NAME] or work.memory.keep(raw)
-            work.state.kept_tools[kept] = name + first_texts.keep(work, raw, tool.raw, known[_NAME:])
+            work.state.kept_tools[kept] = name + first_bytes.keep(work, raw, tool.raw, known[_NAME:])
             told |= _say(work, title, raw, tool.raw)
             tool.id, tool.value = kept, True
     if work.moves and any(slot[:1] in _OF_TOOLS and slot not in told for slot in work.slots()):
@@ -389,7 +389,7 @@ def _kept(work: Work, name: bytes, found: list[_Tool]) -> bytes | None:
     first = work.state.first[name]
     raw = work.memory.get(first)
     if raw is None and (known := work.state.kept_tools.get(name)) is not None:
-        raw = first_texts.recall(work, known[:_NAME], known[_NAME:], (tool.raw for tool in found))
+        raw = first_bytes.recall(work, known[:_NAME], known[_NAME:], (tool.raw for tool in found))
         if raw is not None:
             work.memory.put(first, raw)
     return raw

@@ -35,10 +35,9 @@ from holdfast.records import usage as usage_of
 from holdfast.store import is_subscription
 from holdfast.wire import DIALECTS, Body, PromptReader, Reading, Unreadable
 
-from ..lane import PreparedCall
+from ..lane import PreparedCall, Saving
 from ..worker import Worker
 from . import pipeline
-from .saving import Saving
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from holdfast.facts import estimate
 from holdfast.records import encode_string
 from holdfast.wire import rewrite, string_of
 
-from . import first_texts
+from . import first_bytes
 from .request import BeginAnewError, Work
 
 LONGEST = 300_000
@@ -138,7 +138,7 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slot
     kept, digest = work.state.texts[place], work.prompt.blocks[number].digest
     if kept.digest == digest and not slots:
         return literal
-    before = first_texts.recall(work, kept.text, kept.patch, (literal,))
+    before = first_bytes.recall(work, kept.text, kept.patch, (literal,))
     fresh = FirstText(digest, work.memory.keep(literal))
     if before is None:
         return _begin_anew(work, place, fresh, literal, slots, "repair_forgotten" if kept.applied or slots else None)
@@ -151,7 +151,7 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slot
         _report(work, number, diff, applied)
         if applied:
             if first != now:
-                kept.patch, kept.applied = first_texts.keep(work, before, literal, kept.patch), True
+                kept.patch, kept.applied = first_bytes.keep(work, before, literal, kept.patch), True
             _gather(work, place, [first, *above, *below], [now, *above, *below], diff, slots)
             return before
     elif diff.splits and _can_split(work, place, number):

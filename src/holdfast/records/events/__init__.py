@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         WindowAppended,
         WindowSent,
     )
-    from .base import Event
     from .bus import Bus, Subscription
     from .calls import (
         CacheBreak,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     )
     from .catalogue import CATALOGUE
     from .envelope import NO_SESSION, Envelope, decode, decode_payload, encode, encode_payload, utc_microseconds
-    from .fields import Actor, LoadReason, Sensitivity
+    from .fields import Actor, Event, LoadReason, Sensitivity
     from .sessions import (
         CompactionCompleted,
         CompactionFailed,
@@ -96,7 +95,6 @@ else:
                 "SessionRedeclared SessionRefreshed SessionState SettingToggled SurroundingsChanged "
                 "TaskUpdated TurnAnswered TurnToolsAnswered VolatileChanged WindowAppended WindowSent"
             ),
-            ".base": "Event",
             ".bus": "Bus Subscription",
             ".calls": (
                 "CacheBreak CachePing CachePlanned CacheReset CacheRetentionChanged CacheVerdict "
@@ -104,7 +102,7 @@ else:
             ),
             ".catalogue": "CATALOGUE",
             ".envelope": "Envelope NO_SESSION decode decode_payload encode encode_payload utc_microseconds",
-            ".fields": "Actor LoadReason Sensitivity",
+            ".fields": "Actor Event LoadReason Sensitivity",
             ".sessions": (
                 "CompactionCompleted CompactionFailed CompactionStarted DelegateCompleted DelegateFailed "
                 "DelegateStarted GatewayAuthFailed GatewayBypassed GatewayPreflight ProcessExited "

@@ -10,8 +10,7 @@ from decimal import Decimal
 from typing import ClassVar
 
 from ..causes import ResetReason
-from .base import Event
-from .fields import Body, Count, Name, Place, Sensitivity, Used
+from .fields import Body, Count, Event, Name, Place, Sensitivity, Used
 
 
 class SessionComposed(Event, frozen=True, kw_only=True):

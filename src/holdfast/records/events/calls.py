@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import ClassVar
 
 from ..causes import BreakCause, ResetReason
-from .base import Event
-from .fields import Count, Digest, Name, Sensitivity
+from .fields import Count, Digest, Event, Name, Sensitivity
 
 
 class LlmCallStarted(Event, frozen=True, kw_only=True):

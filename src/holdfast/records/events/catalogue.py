@@ -7,7 +7,7 @@ of skills are `tool.failed`; skills are never created or unloaded by an event.
 from __future__ import annotations
 
 from . import agent, calls, sessions, tools
-from .base import Event
+from .fields import Event
 
 EVENTS: tuple[type[Event], ...] = (
     sessions.SessionStarted,

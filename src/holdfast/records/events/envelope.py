@@ -16,9 +16,8 @@ from msgspec.json import Decoder, Encoder
 
 from holdfast.errors import HoldfastError
 
-from .base import Event
 from .catalogue import CATALOGUE
-from .fields import Actor, Sensitivity
+from .fields import Actor, Event, Sensitivity
 from .ulid import is_ulid
 
 NO_SESSION = "system"

@@ -7,9 +7,9 @@ are always private. A bare `str` says nothing about what it may carry and is not
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 Sensitivity = Literal["private", "user_controlled", "pseudonymous", "aggregatable"]
 SENSITIVITIES: tuple[Sensitivity, ...] = ("private", "user_controlled", "pseudonymous", "aggregatable")
@@ -36,3 +36,15 @@ Body = Annotated[str, Meta(extra={"kind": "body"})]
 Count = Annotated[int, Meta(ge=0)]
 Used = tuple[Count, ...]
 """What was used beside the answers of turns: calls, then tokens as input, read, written and output. Empty: nothing."""
+
+
+class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """The payload of one event type. The type stands in the envelope, not in the payload."""
+
+    type: ClassVar[str]
+    sensitivity: ClassVar[Sensitivity]
+
+    @classmethod
+    def allowed(cls) -> tuple[Sensitivity, ...]:
+        """The sensitivities an envelope may give this event: its own, or a stricter one."""
+        return SENSITIVITIES[: SENSITIVITIES.index(cls.sensitivity) + 1]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import ClassVar
 
-from .base import Event
-from .fields import Body, Count, Name, Place, PreflightAction, Sensitivity, Used
+from .fields import Body, Count, Event, Name, Place, PreflightAction, Sensitivity, Used
 
 
 class SessionStarted(Event, frozen=True, kw_only=True):

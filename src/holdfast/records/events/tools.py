@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from .base import Event
-from .fields import Body, Count, Digest, LoadReason, Name, Place, Sensitivity
+from .fields import Body, Count, Digest, Event, LoadReason, Name, Place, Sensitivity
 
 
 class ToolCalled(Event, frozen=True, kw_only=True):

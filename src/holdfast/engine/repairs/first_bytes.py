@@ -1,17 +1,52 @@
-"""First orders of keys that outlive the process. First bytes live in memory only; where those are lost, they are made
-again of what the client sends now, in the order that was kept.
+"""First texts and first orders of keys that a lane sends in the place of the client's.
 
-Nothing is taken on trust: what was made has the digest of what was first sent, or it is not sent.
+A first text is named by its SHA-256 and stays in memory. Only its difference from the client's present text is stored,
+so that it can be restored after a restart; where that would hold what looks like a credential, nothing is stored and
+the lane begins anew. Of blocks whose keys were put back the order of keys is stored: the first bytes are made again from
+what the client sends now, and are sent only if they have the digest of what was first sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from holdfast.core.repairs import BlockHistory
+from holdfast.core.repairs import BlockHistory, patches
 from holdfast.wire import DIALECTS, digest_of, in_order, is_border, order_of, rewrite
 
 from .request import Work
+
+
+def recall(work: Work, name: bytes, patch: bytes, present: Iterable[bytes]) -> bytes | None:
+    """The first text of this name, restored from one of these if need be; None where it is lost."""
+    text = work.memory.get(name)
+    if text is not None or not patch:
+        return text
+    known = _patch(work, patch)
+    if known is None:
+        return None
+    for now in present:
+        text = patches.restored(known, now, name)
+        if text is not None:
+            work.memory.put(name, text)
+            return text
+    return None
+
+
+def keep(work: Work, first: bytes, now: bytes, patch: bytes) -> bytes:
+    """See that a first text can be restored from the present one; returns what refers to what is stored for that."""
+    made = patches.difference(first, now, _patch(work, patch))
+    if made is None:
+        return patch
+    data = patches.encode(made)
+    ref = work.memory.keep(data)
+    if ref != patch:
+        work.new[ref] = data
+    return ref
+
+
+def _patch(work: Work, ref: bytes) -> patches.Patch | None:
+    data = work.memory.get(ref) if ref else None
+    return None if data is None else patches.decode(data)
 
 
 def history(work: Work) -> BlockHistory | None:
