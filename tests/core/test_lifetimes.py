@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.reuse_odds import Odds
-from holdfast.core.strategies.economic import prices, raise_now
+from holdfast.core.strategies.economic import lifetime_prices, raise_now
 from holdfast.facts import model
 from tests.caches.prompts import OPUS, SMALL
 
-PRICE = prices(OPUS, "5m", "1h")
+PRICE = lifetime_prices(OPUS, "5m", "1h")
 
 
 def chances(pause: float, *, ends: float = 0.02, longer: float = 0.01, now: float | None = None) -> Odds:
@@ -22,13 +22,13 @@ def test_prices_are_the_rules_shares() -> None:
     assert PRICE.premium == pytest.approx(0.75)
     assert PRICE.loss == pytest.approx(1.15)
     assert PRICE.worth == pytest.approx(0.25 / 1.15)  # rule 5.2: 21.7%
-    assert prices(SMALL, "5m", "1h").worth == pytest.approx(0.25 / 1.2)  # reads at 0.05
-    assert prices(model("openai:gpt-6.1-sol"), "30m", None).premium == 0
+    assert lifetime_prices(SMALL, "5m", "1h").worth == pytest.approx(0.25 / 1.2)  # reads at 0.05
+    assert lifetime_prices(model("openai:gpt-6.1-sol"), "30m", None).premium == 0
 
 
 def test_a_write_that_costs_no_more_than_reading_is_always_worth_it() -> None:
     free = model("openai:gpt-5.5")
-    assert prices(free, "in_memory", None).worth == 0
+    assert lifetime_prices(free, "in_memory", None).worth == 0
 
 
 def test_raising_pays_once_enough_is_unprotected() -> None:

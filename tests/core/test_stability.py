@@ -9,13 +9,13 @@ from holdfast.core.divergence import compare
 from holdfast.core.ledger import Ledger, Position
 from holdfast.core.plan import Sent
 from holdfast.core.stability import MOST_POSITIONS, NEAR_END, observe, survival
-from holdfast.core.strategies.economic import prices
+from holdfast.core.strategies.economic import lifetime_prices
 from tests.caches.prompts import SMALL, prompt
 from tests.core.lanes import said, system, tool
 from tests.core.warm_pool import sent
 
 HEAD = [tool("bash"), system("host"), system("rules")]
-WORTH = prices(SMALL, "5m", "1h").worth
+WORTH = lifetime_prices(SMALL, "5m", "1h").worth
 
 
 def conversation(count: int, **changed: Block) -> list[Block]:
