@@ -31,12 +31,12 @@ def literals(path: Path) -> set[str]:
 
 def test_the_list_is_what_the_recognisers_say() -> None:
     given = {module.stem: literals(module) for module in LIBRARY.glob("*.py")}
-    assert {*given["structure"], *given["texts"], *skills.NAMES} == {*FAULTS}
-    assert {name for name, names in given.items() if names} == {"structure", "texts"}
+    assert {*given["faults"], *skills.NAMES} == {*FAULTS}
+    assert {name for name, names in given.items() if names} == {"faults"}
     listed = literals(CAUSES)
     assert listed <= {*NAMES, *RESET_REASONS}
     assert {*NAMES} <= {*FAULTS, *BREAK_CAUSES} | listed
-    assert {each.__module__.rpartition(".")[2] for each in RECOGNISERS} == {"structure", "texts", "skills"}
+    assert {each.__module__.rpartition(".")[2] for each in RECOGNISERS} == {"faults", "skills"}
 
 
 def test_a_name_that_is_no_literal_is_one_of_these() -> None:

@@ -16,7 +16,7 @@ from holdfast.core.ledger import Ledger, Position
 from holdfast.core.reuse_odds import odds
 from holdfast.core.situation import Situation
 from holdfast.core.strategies.economic import economic
-from holdfast.engine import EngineCore, Lane
+from holdfast.engine import EngineCore, Lane, PrepareOptions
 from holdfast.wire import DIALECTS, Body
 from tests.caches.prompts import SMALL
 from tests.core.lanes import SLOW, SOL, knowing, places, said, situation, system, tool, warm
@@ -202,6 +202,8 @@ def test_the_engine_is_told_the_place_by_its_path(engine: EngineCore) -> None:
 
 def test_a_place_that_is_not_there_is_none(engine: EngineCore) -> None:
     lane = Lane(tenant="t", session="s", id="l", client="c")
-    prepared = engine.prepare(body("Task."), lane=lane, now=0.0, common="messages[7].content[0]")
+    prepared = engine.prepare(
+        body("Task."), lane=lane, now=0.0, options=PrepareOptions(common="messages[7].content[0]")
+    )
     assert [place for place, _ in prepared.markers] == ["system[0]", "messages[0].content[1]"]
     engine.abandon(prepared, now=1.0)
