@@ -20,7 +20,7 @@ from pathlib import Path
 PACKAGE = "holdfast"
 SOURCE = Path(__file__).parents[1] / "src"
 # These stand above or below all packages.
-SINGLE_MODULES = frozenset({"errors", "notices", "lru", "lazy_exports", "version", "__main__"})
+SINGLE_MODULES = frozenset({"errors", "notices", "wording", "lru", "lazy_exports", "version", "__main__"})
 
 # These are imported by users, whose type checkers do not know our settings.
 PUBLIC = frozenset({f"{PACKAGE}.facts", f"{PACKAGE}.simulator", f"{PACKAGE}.pytest_plugin"})

@@ -24,7 +24,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli import run
-from holdfast.cli.demo.command import command
+from holdfast.cli.demo import command
 from holdfast.demo import runs, session
 from holdfast.demo.arms import ARMS
 from holdfast.errors import HoldfastError

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.compaction.summary import INSTRUCTION
-from holdfast.cli.demo import table
-from holdfast.cli.demo.table import Saving
-from holdfast.demo import session, workspace
+from holdfast.cli import demo
+from holdfast.demo import Saving, session, workspace
 from holdfast.demo.agent import SCOUTS, AgentRun, all_bodies, apart, play, write_skills
 from holdfast.demo.arms import ARMS, WHOLE, Arm
 from holdfast.demo.model import SKILLS, SUMMARIZE, asked, model, scout_task
@@ -219,7 +218,7 @@ def test_a_request_apart_says_the_same_without_tools_and_markers() -> None:
 
 
 def test_a_mechanism_that_loses_is_shown_with_its_loss() -> None:
-    lines = list(table.saved({"one": [Saving("kept", "not", Decimal("2.5"), Decimal("2.25"))], "none": []}, None))
+    lines = list(demo.saved({"one": [Saving("kept", "not", Decimal("2.5"), Decimal("2.25"))], "none": []}, None))
     assert lines[-1].split() == ["kept", "not", "$2.25", "-$0.25", "0.90x"]
     assert lines[-2].split() == ["one", "$2.50"]
 
@@ -229,19 +228,19 @@ def test_small_costs_are_shown_in_hundredths_of_a_cent_and_nothing_as_nothing() 
         Saving("a", "b", Decimal("0.01"), Decimal("0.0125")),
         Saving("c", "d", Decimal("0"), Decimal("-0.000001")),
     ]
-    said = list(table.saved({"one": savings}, None))
+    said = list(demo.saved({"one": savings}, None))
     assert said[-2].split() == ["a", "b", "$0.0125", "$0.0025", "1.25x"]
     assert said[-1].split() == ["c", "d", "$0.0000", "$0.0000", "-"]
 
 
 def test_a_session_without_pauses_and_summaries_says_so() -> None:
     nothing = AgentRun(calls=1, prompt=1, read=0, cost=Decimal(1), without=Decimal(1), events=(), pauses=(), done=False)
-    (line,) = table.happened(nothing, None)
+    (line,) = demo.happened(nothing, None)
     assert "no pause, no summary of old history. THE FILES ARE NOT AS ASKED FOR." in line
-    assert list(table.payback(nothing, None)) == []
+    assert list(demo.payback(nothing, None)) == []
 
 
 def test_runs_without_breaks_or_costs_have_nothing_to_tell() -> None:
     idle = Run(Sums(), (), {})
-    assert list(table.dearest(idle, None)) == []
-    assert list(table.told({"a": idle, "b": idle, "c": idle}, None, None)) == []
+    assert list(demo.dearest(idle, None)) == []
+    assert list(demo.told({"a": idle, "b": idle, "c": idle}, None, None)) == []

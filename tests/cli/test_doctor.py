@@ -18,12 +18,12 @@ from click.testing import CliRunner
 
 from holdfast.agent import providers
 from holdfast.cli import cli
-from holdfast.cli.doctor.command import MOST_PROBLEMS
-from holdfast.cli.doctor.facts import OLD_DAYS, dates
-from holdfast.cli.doctor.findings import CheckResult, checked, side_by_side
-from holdfast.cli.doctor.machine import KEYS, extras, home
-from holdfast.cli.doctor.network import VERSION_S, upstream
 from holdfast.config import load_config
+from holdfast.doctor.checks import CheckResult, checked, side_by_side
+from holdfast.doctor.examination import MOST_PROBLEMS
+from holdfast.doctor.machine import KEYS, extras, home
+from holdfast.doctor.models import OLD_DAYS, dates
+from holdfast.doctor.network import VERSION_S, upstream
 from holdfast.facts import default
 from holdfast.gateway.server import running
 from holdfast.simulator.provider import Simulator

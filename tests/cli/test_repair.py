@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import bill, breaks, repair, run_client
-from holdfast.cli.doctor import command as doctor
+from holdfast.cli import bill, breaks, doctor, repair, run_client
 from holdfast.cli.explain import command as explain
 from holdfast.config import load_config
 from holdfast.config.file_writer import NoPlaceError, with_value

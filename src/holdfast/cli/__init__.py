@@ -34,7 +34,7 @@ class Door(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Door("holdfast.cli.demo.command", "See what Holdfast does, without a key or a network.", "holdfast demo"),
+    "demo": Door("holdfast.cli.demo", "See what Holdfast does, without a key or a network.", "holdfast demo"),
     "explain": Door(
         "holdfast.cli.explain.command",
         "Say what broke the cache, from logs you already have.",
@@ -91,7 +91,7 @@ COMMANDS = {
         "holdfast store check",
     ),
     "doctor": Door(
-        "holdfast.cli.doctor.command",
+        "holdfast.cli.doctor",
         "Check configuration, store, upstreams, clients, dates of facts.",
         "holdfast doctor",
     ),

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from holdfast import report
 from holdfast.cli.repair_words import sentence
-from holdfast.cli.subscriptions import STARRED, priced
-from holdfast.cli.tables import Column, counted, dollars
+from holdfast.cli.tables import STARRED, Column, dollars, priced
 from holdfast.config import load_config
 from holdfast.report import Bill, SessionSums, Sums
+from holdfast.wording import counted
 
 from . import completion, tables
 from .store_options import check_window, in_window, looking, nothing_yet, print_json, whose, window_options
@@ -62,8 +62,8 @@ def command(
         else:
             tenant = whose(store, tenant)
             if session is not None:
-                named = report.find(store, session, kind="session", tenant=tenant)
-                session, tenant = named.id, named.tenant
+                match = report.find(store, session, kind="session", tenant=tenant)
+                session, tenant = match.id, match.tenant
             zone = UTC if json_ else None
             bill = report.bill(store, start=since, end=until, tenant=tenant, session=session, zone=zone)
             level = load_config().settings.cache.repair
@@ -143,8 +143,8 @@ def _session_names(shown: Sequence[SessionSums]) -> list[str]:
     """Beginnings of their ids, with the tenant where there are several."""
     short = tables.short_ids(each.id for each in shown if each.id is not None)
     tenants = tables.several(each.tenant for each in shown)
-    whose = [f" ({tenants[each.tenant]})" if tenants else "" for each in shown]
-    return [short.get(each.id or "", _GONE) + owner for each, owner in zip(shown, whose, strict=True)]
+    of_tenants = [f" ({tenants[each.tenant]})" if tenants else "" for each in shown]
+    return [short.get(each.id or "", _GONE) + owner for each, owner in zip(shown, of_tenants, strict=True)]
 
 
 def _name(each: Sums, by: str) -> str:

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from holdfast import report
 from holdfast.cli.repair_words import or_set, sentence
-from holdfast.cli.subscriptions import STARRED
-from holdfast.cli.tables import Column, counted, cut, dollars, printable
+from holdfast.cli.tables import STARRED, Column, cut, dollars, printable
 from holdfast.config import load_config
 from holdfast.engine import WORDS_MASKED, Reports
 from holdfast.records import MISSED
 from holdfast.report import BreakReport, BreakReports
 from holdfast.report.explainer import CATALOGUE, others, with_others
+from holdfast.wording import counted
 
 from . import completion, tables
 from .store_options import (
@@ -80,8 +80,8 @@ def command(
         else:
             tenant = whose(store, tenant)
             if session is not None:
-                named = report.find(store, session, kind="session", tenant=tenant)
-                session, tenant = named.id, named.tenant
+                match = report.find(store, session, kind="session", tenant=tenant)
+                session, tenant = match.id, match.tenant
             breaks = report.breaks(
                 store, start=since, end=until, tenant=tenant, session=session, resets=resets, limit=limit
             )

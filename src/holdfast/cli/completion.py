@@ -152,5 +152,5 @@ def command(shell: str) -> None:
 
     shell_class = get_completion_class(shell)
     assert shell_class is not None  # click knows the three
-    made = shell_class(cli, {}, "holdfast", VARIABLE)
-    click.echo(made.source_template % made.source_vars())
+    completion = shell_class(cli, {}, "holdfast", VARIABLE)
+    click.echo(completion.source_template % completion.source_vars())

@@ -28,9 +28,9 @@ def command() -> None:
     """
 
 
-def _assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, object]:
+def _assignments(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, object]:
     flags: dict[str, object] = {}
-    for text in given:
+    for text in texts:
         key, sign, value = text.partition("=")
         if not sign or not key.strip():
             raise click.BadParameter(f"{quoted(text)} is not of the form KEY=VALUE, such as cache.strategy=zones")

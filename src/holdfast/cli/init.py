@@ -10,10 +10,11 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.tables import counted, printable
+from holdfast.cli.tables import printable
 from holdfast.config import FILE, KEYS, as_toml, holdfast_home
 from holdfast.errors import HoldfastError
 from holdfast.store import make_private_directory
+from holdfast.wording import counted
 
 
 @click.command()

@@ -41,7 +41,9 @@ class LazyGroup(click.Group):
         from click.shell_completion import CompletionItem
 
         commands = self.complete_commands().items()
-        names = [CompletionItem(name, help=what or None) for name, what in commands if name.startswith(incomplete)]
+        names = [
+            CompletionItem(name, help=help_text or None) for name, help_text in commands if name.startswith(incomplete)
+        ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(

@@ -76,9 +76,9 @@ def _table(rows: list[tuple[str, ...]], width: int | None) -> Iterator[str]:
     """The rows as lines. Whole columns are left out where the width does not hold them, and named at the end."""
     titles = [title for title, _ in COLUMNS]
     widths = [max(len(cell) for cell in cells) for cells in zip(titles, *rows, strict=True)]
-    wanted = sorted(range(len(titles)), key=lambda i: FIRST.index(titles[i]) if titles[i] in FIRST else len(FIRST))
+    order = sorted(range(len(titles)), key=lambda i: FIRST.index(titles[i]) if titles[i] in FIRST else len(FIRST))
     shown: list[int] = []
-    for index in wanted:
+    for index in order:
         if not shown or width is None or sum(widths[i] + 2 for i in (*shown, index)) - 2 <= width:
             shown.append(index)
     shown.sort()

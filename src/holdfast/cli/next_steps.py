@@ -80,7 +80,7 @@ _STORED = (
 
 
 def _steps(title: str, steps: tuple[Step, ...]) -> list[str]:
-    return [title, *(f"  {command:26}  {what}" for command, what in steps), ""]
+    return [title, *(f"  {command:26}  {purpose}" for command, purpose in steps), ""]
 
 
 def logs(environ: Mapping[str, str]) -> list[str]:

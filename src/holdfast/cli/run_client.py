@@ -25,15 +25,16 @@ from holdfast import report as observe
 from holdfast.cli import bill, tables
 from holdfast.cli.repair_words import repair_option, sentence
 from holdfast.cli.setup import use_configured_facts
-from holdfast.cli.subscriptions import treatment
 from holdfast.config import Config, inert, load_config
 from holdfast.config.sections import Upstream
+from holdfast.doctor import subscription_policy
 from holdfast.engine.passage import kill_switch
 from holdfast.errors import HoldfastError
 from holdfast.gateway import Gateway, RunSummary, discovery, launch, running
 from holdfast.memory import project_of
 from holdfast.store import Call, open_existing
 from holdfast.upstream import shown_address
+from holdfast.wording import counted
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNALLED = 127, 126, 128  # as shells report them
 _SETTLING_S = 3.0
@@ -83,10 +84,10 @@ def command(client: tuple[str, ...], repair: str | None) -> int:
     use_configured_facts()
     config = load_config({"cache.repair": repair})
     if launch.subscribed(client, os.environ):
-        _say(f"{treatment(config)}.")
-    with _kept_quiet() as said, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
+        _say(f"{subscription_policy(config)}.")
+    with _kept_quiet() as lines, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
         code, seen, level = _through(config, client, Path(scratch), repair)
-    for line in (*said, *_bill(config, name, seen, level)):
+    for line in (*lines, *_bill(config, name, seen, level)):
         _say(line)
     return code
 
@@ -191,8 +192,8 @@ def _attend(ready: launch.Launch) -> int:
 
 def _signals(*names: str) -> list[signal.Signals]:
     """Those that this system has and that are not ignored here: the client is to ignore them too."""
-    known = [signal.Signals[name] for name in names if name in signal.Signals.__members__]
-    return [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
+    signals = [signal.Signals[name] for name in names if name in signal.Signals.__members__]
+    return [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _in_foreground() -> bool:
@@ -214,7 +215,7 @@ def _bill(config: Config, name: str, seen: RunSummary | None, level: str) -> Ite
         return
     total, last, repairs = _settled(config, seen, level) if seen.calls else (None, None, None)
     if total is None or not total.calls:
-        yield f"{tables.counted(seen.requests, 'request')} came through the gateway, nothing was stored of them"
+        yield f"{counted(seen.requests, 'request')} came through the gateway, nothing was stored of them"
         return
     if total.prompt_tokens:
         yield f"{total.prompt_tokens:,} prompt tokens, {tables.share(total.hit_rate)} of them read from the cache."
@@ -227,14 +228,14 @@ def _bill(config: Config, name: str, seen: RunSummary | None, level: str) -> Ite
         yield sentence(repairs)
     if seen.left_out:
         yield (
-            f"All this is of the newest {tables.counted(len(seen.calls), 'call')}; `holdfast bill` has the "
+            f"All this is of the newest {counted(len(seen.calls), 'call')}; `holdfast bill` has the "
             f"{seen.left_out:,} before them too."
         )
     if len(seen.sessions) == 1:
         yield f"`holdfast show {seen.sessions[0]}` shows the calls."
     else:
-        known = "sessions" if seen.left_out else tables.counted(len(seen.sessions), "session")
-        yield f"`holdfast sessions` lists its {known}."
+        sessions_seen = "sessions" if seen.left_out else counted(len(seen.sessions), "session")
+        yield f"`holdfast sessions` lists its {sessions_seen}."
 
 
 def _settled(
@@ -258,18 +259,18 @@ def _settled(
 @contextlib.contextmanager
 def _kept_quiet() -> Iterator[deque[str]]:
     """What the library logs, kept until the client has left the terminal."""
-    said: deque[str] = deque(maxlen=_MOST_LINES)
+    lines: deque[str] = deque(maxlen=_MOST_LINES)
 
     class Keeper(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             line = record.getMessage()
-            if line not in said:
-                said.append(line)
+            if line not in lines:
+                lines.append(line)
 
     root = logging.getLogger()
     before, root.handlers = root.handlers, [Keeper()]
     try:
-        yield said
+        yield lines
     finally:
         root.handlers = before
 

@@ -9,15 +9,16 @@ import click
 
 from holdfast.cli.repair_words import repair_option, sentence
 from holdfast.cli.setup import use_configured_facts
-from holdfast.cli.subscriptions import treatment
-from holdfast.cli.tables import counted, printable
+from holdfast.cli.tables import printable
 from holdfast.config import Config, inert, load_config
+from holdfast.doctor import subscription_policy
 from holdfast.engine.passage import Switch
 from holdfast.gateway import ACCESS_KEY, ADMIN_TOKEN, Gateway, GatewayRequest, RefusedRequest, serve
 from holdfast.report import worth_saying
 from holdfast.serving import address_of, listen
 from holdfast.store import is_subscription
 from holdfast.upstream import shown_path
+from holdfast.wording import counted
 
 
 @click.command()
@@ -102,9 +103,9 @@ class _RepairNews:
     def _say(self) -> None:
         totals = self._gateway.engine.repairs_save
         savings = worth_saying(totals.saves, totals.exact, totals.cost, self._level)
-        if savings is not None and (said := sentence(savings)) != self._told:
-            _tell(said)
-            self._told = said
+        if savings is not None and (text := sentence(savings)) != self._told:
+            _tell(text)
+            self._told = text
 
 
 def _begin(gateway: Gateway, text: str) -> None:
@@ -135,7 +136,7 @@ def introduction(config: Config, address: str, *, needs_key: bool, stored: bool 
             f"  KEY is in {config.home / ACCESS_KEY}; clients that can, send it as the header x-holdfast-key.",
         ]
     lines += [f"  Admin token: {config.home / ADMIN_TOKEN}", f"  Memory: {_memory(config, stored)}"]
-    lines += [f"  Subscriptions: {treatment(config)}.", "  Ctrl-C ends it.", ""]
+    lines += [f"  Subscriptions: {subscription_policy(config)}.", "  Ctrl-C ends it.", ""]
     return "\n".join(lines)
 
 
@@ -147,11 +148,11 @@ def _memory(config: Config, stored: bool) -> str:
     if not stored:
         return "given to no client, for nothing is stored."
     memory = config.for_agent(on[0]).memory
-    whose = "what `holdfast memory list` shows" if memory.inject_as == "local" else "entries of their own tenant"
+    entries = "what `holdfast memory list` shows" if memory.inject_as == "local" else "entries of their own tenant"
     which = f"clients of {counted(len(memory.inject_tenants), 'tenant')}" if memory.inject_tenants else "all clients"
     if "" not in on:
         which += f" that call themselves {' or '.join(on)}"
-    return f"{which} are given {whose} (memory.inject)."
+    return f"{which} are given {entries} (memory.inject)."
 
 
 def _tell(text: str) -> None:
@@ -194,8 +195,8 @@ def _path(call: GatewayRequest) -> str:
 def refusal(refused: RefusedRequest) -> str:
     """A request that no provider got: when, what was asked for, and why not. Often the client has a wrong address."""
     hint = "; check the client's base address" if refused.status == 404 else ""
-    asked = f"{_clock(refused.at)}  {refused.status}  {refused.method} {refused.path}"
-    return f"{asked}  refused ({refused.reason}): {refused.message.rstrip('.')}{hint}"
+    line = f"{_clock(refused.at)}  {refused.status}  {refused.method} {refused.path}"
+    return f"{line}  refused ({refused.reason}): {refused.message.rstrip('.')}{hint}"
 
 
 def _clock(at: float) -> str:

@@ -6,9 +6,9 @@ import click
 
 from holdfast import report
 from holdfast.cli import tables
-from holdfast.cli.subscriptions import STARRED
-from holdfast.cli.tables import Column, counted, dollars
+from holdfast.cli.tables import STARRED, Column, dollars
 from holdfast.report import SessionReports, SessionSummary
+from holdfast.wording import counted
 
 from .store_options import (
     check_window,

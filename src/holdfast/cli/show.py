@@ -13,12 +13,12 @@ from holdfast.cli import tables
 from holdfast.cli.bill import sentences
 from holdfast.cli.breaks import change_lines, cures, what, where, with_changes
 from holdfast.cli.repair_words import or_set
-from holdfast.cli.subscriptions import AT_LIST_PRICE, STARRED
-from holdfast.cli.tables import Column, cost, counted, dollars
+from holdfast.cli.tables import AT_LIST_PRICE, STARRED, Column, cost, dollars
 from holdfast.engine.identity import LOCAL
 from holdfast.errors import HoldfastError
 from holdfast.report import BreakReport, CallReport, LaneReport, Marker, PlanReport, RepairReport, SessionReport
 from holdfast.store import ShownEntry, Store
+from holdfast.wording import counted
 
 from . import completion
 from .store_options import limit_option, looking, nothing_yet, print_json, whose
@@ -88,11 +88,11 @@ def _find(store: Store, id_: str | None, tenant: str | None, limit: int) -> Sess
         if not newest:
             raise HoldfastError("no session has any call yet; `holdfast serve` or `holdfast run -- CLIENT` makes some")
         return report.session(store, newest[0].session, tenant=newest[0].tenant, limit=limit)
-    named = report.find(store, tables.uncut(id_), tenant=tenant)
-    if named.kind == "call":
-        call = report.call(store, named.id, tenant=named.tenant)
+    match = report.find(store, tables.uncut(id_), tenant=tenant)
+    if match.kind == "call":
+        call = report.call(store, match.id, tenant=match.tenant)
         return replace(call, breaks=with_changes(call.breaks))
-    return report.session(store, named.id, tenant=named.tenant, limit=limit)
+    return report.session(store, match.id, tenant=match.tenant, limit=limit)
 
 
 def _memory(store: Store, call: CallReport) -> list[ShownEntry]:
@@ -111,9 +111,7 @@ def _session_lines(session: SessionReport, room: int | None) -> Iterator[str]:
     client = f" of {whole.client}" if whole.client else ""
     yield from tables.wrapped(f"Session {whole.id}{client}", room)
     period = f"{tables.instant(whole.started)} to {tables.instant(whole.last_call)}"
-    read = (
-        f"; {tables.share(whole.hit_rate)} of {tables.counted(whole.prompt_tokens, 'prompt token')} read from the cache"
-    )
+    read = f"; {tables.share(whole.hit_rate)} of {counted(whole.prompt_tokens, 'prompt token')} read from the cache"
     yield from tables.wrapped(f"{period}{read if whole.prompt_tokens else ''}.", room)
     for sentence in sentences(whole):
         yield from tables.wrapped(sentence, room)

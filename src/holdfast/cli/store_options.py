@@ -78,9 +78,9 @@ def window_options(command: F) -> F:
     return command
 
 
-def limit_option(default: int, what: str) -> Callable[[F], F]:
+def limit_option(default: int, noun: str) -> Callable[[F], F]:
     return click.option(
-        "--limit", default=default, show_default=True, type=click.IntRange(1, 100_000), help=f"At most so many {what}."
+        "--limit", default=default, show_default=True, type=click.IntRange(1, 100_000), help=f"At most so many {noun}."
     )
 
 
@@ -131,8 +131,8 @@ def as_json(value: msgspec.Struct, *, numbers: bool = False) -> str:
     return re.sub(r"[^\x00-\x7e]", _escaped, msgspec.json.format(raw, indent=2).decode())
 
 
-def _escaped(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass")
+def _escaped(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i] << 8 | units[i + 1]:04x}" for i in range(0, len(units), 2))
 
 

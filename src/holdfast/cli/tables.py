@@ -8,17 +8,21 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from holdfast import wording
+from holdfast.wording import UNKNOWN, dollars
+
+AT_LIST_PRICE = "at list price"
+STARRED = f"* {AT_LIST_PRICE}: a subscription pays."
+"""Below a table in which such dollars have a star."""
+
 GAP = "  "
 LEAST_ID = 10
 """Characters of an id that are shown at least; of a ULID, its time to the millisecond."""
-
-UNKNOWN = "unknown"
-"""Stands for dollars where no price is known."""
 
 
 class Column(NamedTuple):
@@ -46,9 +50,8 @@ def width(*, err: bool = False) -> int | None:
 
 def printable(text: object) -> str:
     """One line that the terminal can show, whatever a client put into its words."""
-    safe = "".join(character if character.isprintable() else "?" for character in str(text))
     encoding = _encoding()
-    return safe.encode(encoding, "backslashreplace").decode(encoding)
+    return wording.printable(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], room: int | None) -> Iterator[str]:
@@ -78,9 +81,9 @@ def _fitted(columns: Sequence[Column], natural: Sequence[int], room: int | None)
         size if column.least is None else min(size, max(column.least, len(column.title)))
         for column, size in zip(columns, natural, strict=True)
     ]
-    wanted = sorted(range(len(columns)), key=lambda index: columns[index].rank)
+    by_rank = sorted(range(len(columns)), key=lambda index: columns[index].rank)
     shown: list[int] = []
-    for index in wanted:
+    for index in by_rank:
         if not shown or sum(smallest[i] + len(GAP) for i in (*shown, index)) - len(GAP) <= room:
             shown.append(index)
     spare = room - sum(smallest[index] + len(GAP) for index in shown) + len(GAP)
@@ -166,27 +169,8 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def counted(number: int, what: str) -> str:
-    """`1 call`, `2,000 calls`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
-
-
-def dollars(value: Decimal | None, *, signed: bool = False) -> str:
-    """Cents from a dollar on, hundredths of a cent below; never 0 for what is not known."""
-    if value is None:
-        return UNKNOWN
-    size = abs(value)
-    if size and size < Decimal("0.00005"):
-        text = "<$0.0001"
-    else:
-        places = Decimal("0.01") if size >= 1 or not size else Decimal("0.0001")
-        text = f"${size.quantize(places, ROUND_HALF_UP):,}"
-    sign = "-" if value < 0 else "+" if signed and value > 0 else ""
-    return sign + text
 
 
 def saving(saved: Decimal) -> str:
@@ -200,6 +184,16 @@ def cost(value: Decimal | None, unpriced: int, estimated: int = 0, *, at_list: b
     if value is None:
         return UNKNOWN if unpriced else "-"
     return ("~" if estimated else "") + dollars(value) + ("+" if unpriced else "") + ("*" if at_list else "")
+
+
+def priced(cost: Decimal | None, at_list: Decimal | None, estimated: int = 0) -> str:
+    """Dollars, with `~` where a part is estimated, and how much of them nobody is billed for."""
+    paid = ("~" if estimated else "") + dollars(cost)
+    if cost is None or at_list is None:
+        return paid
+    if at_list == cost:
+        return f"{paid} {AT_LIST_PRICE} (a subscription pays)"
+    return f"{paid} ({dollars(at_list)} of it {AT_LIST_PRICE}: a subscription pays)"
 
 
 def day(at: datetime) -> str:

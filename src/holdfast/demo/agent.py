@@ -222,8 +222,8 @@ class Provided:
 def apart(raw: bytes) -> bytes:
     """The same question about the same conversation, as a request that has nothing in common with it."""
     body = json.loads(raw)
-    *told, instruction = body["messages"]
-    text = "\n\n".join(f"{message['role']}: {_text(message['content'])}" for message in told)
+    *history, instruction = body["messages"]
+    text = "\n\n".join(f"{message['role']}: {_text(message['content'])}" for message in history)
     body["messages"] = [{"role": "user", "content": f"{text}\n\n{_text(instruction['content'])}"}]
     body["system"] = _SUMMARIZER
     for name in ("tools", "tool_choice", "cache_control"):

@@ -66,18 +66,18 @@ def _next(turn: DemoTurn, scene: _Scene, request: Request) -> Reply:
     calls = [*([("skill_load", {"name": skill})] if loads else []), *(_ours(*call) for call in turn.calls)]
     if step >= len(calls):
         return _said(turn.answer)
-    name, given = calls[step]
-    return _calling(f"toolu_{scene.turn:03}{step:02}", name, given)
+    name, arguments = calls[step]
+    return _calling(f"toolu_{scene.turn:03}{step:02}", name, arguments)
 
 
 def _said(text: str) -> Reply:
     return Reply((Words(text),), "end", 0)
 
 
-def _calling(id: str, name: str, given: dict[str, Any]) -> Reply:
+def _calling(id: str, name: str, arguments: dict[str, Any]) -> Reply:
     """A call. Its id stands in the prompt: one that came from elsewhere might have another number of tokens."""
-    words = Words(f"I look at {given.get('path', name)} first.")
-    return Reply((words, ToolCall(id, name, json.dumps(given).encode())), "tools", 0)
+    words = Words(f"I look at {arguments.get('path', name)} first.")
+    return Reply((words, ToolCall(id, name, json.dumps(arguments).encode())), "tools", 0)
 
 
 def _loads(request: Request, skill: str, *, before: int) -> bool:
@@ -89,13 +89,13 @@ def _loads(request: Request, skill: str, *, before: int) -> bool:
     return not any(heading in _text(message) for message in earlier)
 
 
-def _ours(name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _ours(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """A call of the plan, as one of the agent's built-in tools."""
     if name == "run_tests":
-        return "run_command", {"command": f"sh check {given['match']}"}
+        return "run_command", {"command": f"sh check {arguments['match']}"}
     if name == "read_file":
-        return name, {"path": given["path"], "offset": given["first"], "limit": given["last"]}
-    return name, given
+        return name, {"path": arguments["path"], "offset": arguments["first"], "limit": arguments["last"]}
+    return name, arguments
 
 
 def _scout(part: str, request: Request) -> Reply:

@@ -91,10 +91,10 @@ class CarelessClient:
     def _config(self, provider: str, flags: Mapping[str, object]) -> Config:
         self._count += 1
         home = self._folder / f"home-{self._count}"
-        given = {f"upstream.{name}": provider for name in _UPSTREAMS}
+        upstreams = {f"upstream.{name}": provider for name in _UPSTREAMS}
         # a busy machine must not change the figures
         unhurried = {"gateway.limits.stages_ms": 60_000, "gateway.limits.wait_ms": 60_000}
-        return load(workspace=None, home=home, environ={"HOME": str(home)}, flags={**given, **unhurried, **flags})
+        return load(workspace=None, home=home, environ={"HOME": str(home)}, flags={**upstreams, **unhurried, **flags})
 
 
 @contextlib.contextmanager
@@ -138,9 +138,9 @@ async def converse(
     """Send one session, whose tools return `results`; time is the clock's, which passes in no time."""
     messages: list[dict[str, Any]] = []
     rng, calls = Random(session.SEED), 0
-    sent = {"x-api-key": "demo", "anthropic-version": "2023-06-01", "content-type": "application/json"}
-    sent |= {"user-agent": "python", **headers}
-    raw_headers = [(name.encode(), value.encode()) for name, value in sent.items()]
+    all_headers = {"x-api-key": "demo", "anthropic-version": "2023-06-01", "content-type": "application/json"}
+    all_headers |= {"user-agent": "python", **headers}
+    raw_headers = [(name.encode(), value.encode()) for name, value in all_headers.items()]
     http = HttpClient(connect_s=_TIMEOUT_S, idle_s=_TIMEOUT_S, use_proxies=False)
 
     async def ask(body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -165,10 +165,10 @@ async def converse(
                 content = await ask(_body(model, messages, clock, number, rng))
                 messages.append({"role": "assistant", "content": content})
                 clock.advance(5 + rng.random() * 10)
-                wanted = [block for block in content if block["type"] == "tool_use"]
-                if not wanted:
+                tool_calls = [block for block in content if block["type"] == "tool_use"]
+                if not tool_calls:
                     break
-                messages.append({"role": "user", "content": [_answered(wanted[0], results[calls])]})
+                messages.append({"role": "user", "content": [_answered(tool_calls[0], results[calls])]})
                 calls += 1
             on_turn()
     finally:

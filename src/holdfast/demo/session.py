@@ -92,13 +92,13 @@ def instructions() -> str:
 def turns(count: int) -> list[DemoTurn]:
     """So many turns, each with one to four calls."""
     rng = Random(f"{SEED} turns")
-    made = []
+    planned = []
     for number in range(count):
         part = PARTS[number % len(PARTS)]
         ask = rng.choice(ASKS).format(part=part, verb=rng.choice(VERBS), noun=rng.choice(NOUNS))
         calls = [_call(part, step, rng) for step in range(1 + int(rng.random() * 4))]
-        made.append(DemoTurn(ask, tuple(calls), " ".join(_sentence(rng) for _ in range(3))))
-    return made
+        planned.append(DemoTurn(ask, tuple(calls), " ".join(_sentence(rng) for _ in range(3))))
+    return planned
 
 
 def pause(number: int) -> float | None:

@@ -52,9 +52,9 @@ def lay_out(folder: Path, turns: Sequence[DemoTurn]) -> None:
     for number, part in enumerate(PARTS):
         files[f"{part}.py"] = result(number, "read_file") + "\n"
         files[f"tests/test_{part}.py"] = _cases(part)
-    for name, given in (call for turn in turns for call in turn.calls):
+    for name, arguments in (call for turn in turns for call in turn.calls):
         if name == "patch_file":
-            files[given["path"]] += f"\n{given['old']}\n"
+            files[arguments["path"]] += f"\n{arguments['old']}\n"
     for name, text in files.items():
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -63,28 +63,28 @@ def lay_out(folder: Path, turns: Sequence[DemoTurn]) -> None:
 
 def carried_out(folder: Path, turns: Sequence[DemoTurn]) -> list[str]:
     """What the careless client's tools return to the calls of a session, one after the other."""
-    return [_called(folder, name, given) for turn in turns for name, given in turn.calls]
+    return [_called(folder, name, arguments) for turn in turns for name, arguments in turn.calls]
 
 
 def is_done(folder: Path, turns: Sequence[DemoTurn]) -> bool:
     """Whether everything was changed that the session changes, and the tests pass."""
-    patches = [given for turn in turns for name, given in turn.calls if name == "patch_file"]
-    changed = {given["path"] for given in patches}
-    return all(given["new"] in (folder / given["path"]).read_text() for given in patches) and all(
+    patches = [arguments for turn in turns for name, arguments in turn.calls if name == "patch_file"]
+    changed = {arguments["path"] for arguments in patches}
+    return all(arguments["new"] in (folder / arguments["path"]).read_text() for arguments in patches) and all(
         _checked(folder, path.removesuffix(".py")).endswith("all passed\n") for path in sorted(changed)
     )
 
 
-def _called(folder: Path, name: str, given: dict[str, Any]) -> str:
+def _called(folder: Path, name: str, arguments: dict[str, Any]) -> str:
     if name == "run_tests":
-        return _checked(folder, given["match"])
+        return _checked(folder, arguments["match"])
     if name == "grep_files":
-        return "\n".join(_found(folder, given["pattern"])) or "Nothing was found."
-    place = folder / given["path"]
+        return "\n".join(_found(folder, arguments["pattern"])) or "Nothing was found."
+    place = folder / arguments["path"]
     if name == "patch_file":
-        place.write_text(place.read_text().replace(given["old"], given["new"]))
-        return f"{given['path']} was changed."
-    return "".join(place.read_text().splitlines(keepends=True)[given["first"] - 1 : given["last"]])
+        place.write_text(place.read_text().replace(arguments["old"], arguments["new"]))
+        return f"{arguments['path']} was changed."
+    return "".join(place.read_text().splitlines(keepends=True)[arguments["first"] - 1 : arguments["last"]])
 
 
 def _found(folder: Path, pattern: str) -> list[str]:

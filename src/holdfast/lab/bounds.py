@@ -28,7 +28,7 @@ def why_not(model: ModelFacts) -> str | None:
 
 def best_marks(turns: Sequence[TimedRequest], model: ModelFacts) -> list[tuple[Mark, ...]] | HoldfastError:
     """The markers of each request of a session on one model that cost least together, or why they cannot be found."""
-    found: list[tuple[Mark, ...]] = [()] * len(turns)
+    best: list[tuple[Mark, ...]] = [()] * len(turns)
     patience = RAISING if model.knobs.ttl_raise == "yes" else PATIENCE
     for numbers in _conversations(turns):
         calls = [_call(turns[n], model) for n in numbers]
@@ -37,14 +37,14 @@ def best_marks(turns: Sequence[TimedRequest], model: ModelFacts) -> list[tuple[M
         except HoldfastError as problem:
             return problem
         for number, marks in zip(numbers, plan, strict=True):
-            found[number] = marks
-    return found
+            best[number] = marks
+    return best
 
 
 def billed(turns: Sequence[TimedRequest], marks: Sequence[tuple[Mark, ...]], model: ModelFacts) -> list[Usage]:
     """What is billed for requests with these markers."""
-    found = outcomes([_call(turn, model) for turn in turns], tuple(marks), model)
-    return [outcome.usage(turn.output) for turn, outcome in zip(turns, found, strict=True)]
+    priced = outcomes([_call(turn, model) for turn in turns], tuple(marks), model)
+    return [outcome.usage(turn.output) for turn, outcome in zip(turns, priced, strict=True)]
 
 
 def _call(turn: TimedRequest, model: ModelFacts) -> TimedCall:
@@ -54,7 +54,7 @@ def _call(turn: TimedRequest, model: ModelFacts) -> TimedCall:
 
 def _conversations(turns: Sequence[TimedRequest]) -> list[list[int]]:
     """Requests that begin alike, together."""
-    found: dict[bytes, list[int]] = {}
+    by_opening: dict[bytes, list[int]] = {}
     for number, turn in enumerate(turns):
-        found.setdefault(turn.prompt.keys[0] if turn.prompt.keys else b"", []).append(number)
-    return list(found.values())
+        by_opening.setdefault(turn.prompt.keys[0] if turn.prompt.keys else b"", []).append(number)
+    return list(by_opening.values())

@@ -62,8 +62,8 @@ class Calibration(Struct, frozen=True):
 
 def calibrate(trace: Trace, *, without: Sequence[Rule] = ()) -> Calibration:
     """Compare a shape trace with the rules, all of them or without some: then it must disagree."""
-    found: list[Disagreement] = []
-    given: list[int] = []
+    disagreements: list[Disagreement] = []
+    numbers: list[int] = []
     compared = 0
     every = {}
     for name, steps in lanes(trace).items():
@@ -71,13 +71,19 @@ def calibrate(trace: Trace, *, without: Sequence[Rule] = ()) -> Calibration:
         every[name] = billed = tuple(step for step in steps if step.usage is not None and step.usage.prompt)
         starts = _starts(billed, without)
         compared += len(billed) - len(starts)
-        given += starts
-        found += _lane(billed, starts, without)
-    found.sort(key=lambda one: one.number)
+        numbers += starts
+        disagreements += _lane(billed, starts, without)
+    disagreements.sort(key=lambda one: one.number)
     every = {name: steps for name, steps in every.items() if steps}
     heads = tuple((name, head_of(steps)) for name, steps in every.items())
     return Calibration(
-        trace.name, len(every), compared, compared - len(found), tuple(found), heads, tuple(sorted(given))
+        trace.name,
+        len(every),
+        compared,
+        compared - len(disagreements),
+        tuple(disagreements),
+        heads,
+        tuple(sorted(numbers)),
     )
 
 
@@ -111,7 +117,7 @@ def _lane(steps: Sequence[TraceStep], starts: set[int], without: Sequence[Rule])
     entries = Entries()
     cache = AnthropicCache(model, entries)
     waiting: list[tuple[float, Outcome]] = []
-    found: list[Disagreement] = []
+    disagreements: list[Disagreement] = []
     before = 0.0
     for request in rebuild(steps, resets="resets" not in without):
         step = request.step
@@ -124,11 +130,11 @@ def _lane(steps: Sequence[TraceStep], starts: set[int], without: Sequence[Rule])
             marked_prompt(model, request.blocks, CacheControls(marks=request.marks)), entries, step.at, model
         ).read
         if step.number not in starts and not _agree(foreseen, step.usage.read):
-            found.append(_explained(request, foreseen, step.at - before))
+            disagreements.append(_explained(request, foreseen, step.at - before))
         outcome = cache.begin(marked_prompt(model, request.billed, CacheControls(marks=request.billed_marks)), step.at)
         waiting.append((step.at if step.first_token_at is None else step.first_token_at, outcome))
         before = step.at
-    return found
+    return disagreements
 
 
 def _model(name: str, immortal: bool) -> ModelFacts:

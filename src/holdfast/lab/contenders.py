@@ -64,9 +64,9 @@ class Contender(Struct, frozen=True):
 
 def contenders(names: Sequence[str], *, client: str | None, repair: Repair) -> tuple[Contender, ...]:
     """Those that are named, each once; `all` names them all."""
-    theirs = None if client is None else _peer(client)
-    wanted = [each for name in names for each in (_all(client) if name == "all" else (name,))]
-    return tuple(_contender(name, theirs, repair) for name in dict.fromkeys(wanted))
+    client_peer = None if client is None else _peer(client)
+    all_names = [each for name in names for each in (_all(client) if name == "all" else (name,))]
+    return tuple(_contender(name, client_peer, repair) for name in dict.fromkeys(all_names))
 
 
 def summary(name: str) -> str:
@@ -101,7 +101,7 @@ def _peer(name: str) -> Peer:
     return PEERS[name]
 
 
-def nearest(name: str, known: Collection[str]) -> str:
+def nearest(name: str, choices: Collection[str]) -> str:
     """A hint that ends a sentence: the nearest name, or all of them."""
-    close = get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}."
+    close = get_close_matches(name, list(choices), n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"known are {', '.join(choices)}."

@@ -80,13 +80,13 @@ def _recorded(trace: Trace, number: int) -> float:
 def _answered(steps: list[TraceStep]) -> Iterator[TraceStep]:
     """A lane's next request follows its last answer, so that one must have begun."""
     following: dict[str, float] = {}
-    told: list[TraceStep] = []
+    steps_answered: list[TraceStep] = []
     for step in reversed(steps):
         assert step.first_token_at is not None
         begun = min(step.first_token_at, following.get(step.lane, step.first_token_at))
-        told.append(replace(step, first_token_at=begun))
+        steps_answered.append(replace(step, first_token_at=begun))
         following[step.lane] = _after(step)
-    return reversed(told)
+    return reversed(steps_answered)
 
 
 Pause = Callable[[bool], float | None]

@@ -73,8 +73,8 @@ class Lab:
         self._authors = by_author(traces)
         self.traces = tuple(trace for sessions in self._authors.values() for trace in sessions)
         self.contenders = contenders(strategies, client=options.client, repair=options.repair)
-        known = [Course(facts_of(name)) for name in models] if models else [recorded(self.traces)]
-        worlds = {course.name: _world(course, options.ttl_raise) for course in known}
+        courses = [Course(facts_of(name)) for name in models] if models else [recorded(self.traces)]
+        worlds = {course.name: _world(course, options.ttl_raise) for course in courses}
         self.courses = tuple(worlds.values())
         self.models = tuple({ref: model for course in self.courses for ref, model in course.models.items()}.values())
         self.seeds = self._seeds()
@@ -163,10 +163,10 @@ class Lab:
 
     def _groups(self) -> list[str]:
         """What results are given for: each course, and each model of one that has several."""
-        found: dict[str, None] = {}
+        groups: dict[str, None] = {}
         for course in self.courses:
-            found |= dict.fromkeys((course.name, *course.models))
-        return list(found)
+            groups |= dict.fromkeys((course.name, *course.models))
+        return list(groups)
 
     def _whole(self) -> list[tuple[tuple[str, str], Tally]]:
         """The sums of those that played every session that was played; the optimum cannot always be found, and not
@@ -196,8 +196,8 @@ class Lab:
                 dump.begin(**about, seed=play_.seed)
             noise = None if contender.kind == "bound" else self.options.noise
             provider = Providers(models, noise, f"{play_.seed} {play_.trace.name}")
-            sent = None if dump is None else dump.sent
-            for played in play(session, ways[contender.name], provider, marks=marks, sent=sent):
+            on_sent = None if dump is None else dump.sent
+            for played in play(session, ways[contender.name], provider, marks=marks, on_sent=on_sent):
                 parts[played.turn.prompt.model].add(played)
             progress(len(session))
             self._seconds += perf_counter() - started
@@ -261,12 +261,12 @@ class Lab:
         if not self.options.optimum or bounds.why_not(model) is not None:
             return None
         started = perf_counter()
-        found = bounds.best_marks([turn for turn in play_.turns if turn.prompt.model == model.ref], model)
+        best = bounds.best_marks([turn for turn in play_.turns if turn.prompt.model == model.ref], model)
         self._searching += perf_counter() - started
-        if isinstance(found, HoldfastError):
-            self._problems[f"{play_.trace.name} has no optimum on {model.ref}: {found}"] = None
+        if isinstance(best, HoldfastError):
+            self._problems[f"{play_.trace.name} has no optimum on {model.ref}: {best}"] = None
             return None
-        return found
+        return best
 
     def _turns(
         self,
@@ -274,25 +274,25 @@ class Lab:
         trace: Trace,
         course: Course,
         seed: int,
-        known: dict[int, list[TimedRequest]],
+        by_session: dict[int, list[TimedRequest]],
         *,
         bodies: bool,
     ) -> list[TimedRequest]:
         """A trace's requests on its models. Prompts that depend on no text are kept for the next seed."""
         timed, options = with_gaps(trace, self.options.pattern(trace), seed), self.options
-        if number in known:
-            return retimed(known[number], timed)
+        if number in by_session:
+            return retimed(by_session[number], timed)
         answers = answered(timed)  # a fault may hide them
         if options.fault is not None:
             timed = FAULTS[options.fault](filled(timed, course.of) if is_shape(timed) else timed, seed)
-        found = turns(timed, course.of, bodies=bodies, answers=answers)
+        played = turns(timed, course.of, bodies=bodies, answers=answers)
         if options.billed(trace):
-            found = with_bills(found, timed)
+            played = with_bills(played, timed)
         if options.warm:
-            found = with_warmth(found, timed, course.of)
+            played = with_warmth(played, timed, course.of)
         if not bodies:
-            known[number] = found
-        return found
+            by_session[number] = played
+        return played
 
     def _bodies(self, sessions: Sequence[Trace], course: Course) -> bool:
         """Whether whole requests go through the whole engine: all of an author or none, since it learns from each."""
@@ -376,11 +376,11 @@ def _ideal(
 def _priced(bill: Usage, model: ModelFacts) -> Usage | None:
     """A bill with the lifetimes that a model has; those that were not told apart are its usual one. None where a
     lifetime has no price there."""
-    known = {ttl for ttl, _ in model.writes}
+    lifetimes = {ttl for ttl, _ in model.writes}
     writes: dict[str, int] = {}
     for ttl, tokens in bill.writes:
         name = model.default_ttl or "" if ttl == UNSPLIT else ttl
-        if name not in known:
+        if name not in lifetimes:
             return None
         writes[name] = writes.get(name, 0) + tokens
     return replace(bill, writes=tuple(writes.items()))

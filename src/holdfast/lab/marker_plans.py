@@ -100,20 +100,20 @@ def outcomes(
     """What the cache makes of each call under a plan, and after them of each ping, in their order."""
     cache = AnthropicCache(model)
     waiting: list[tuple[float, int]] = []  # calls whose answer has not begun
-    found: list[Outcome] = []
-    told: list[Outcome] = []
+    of_calls: list[Outcome] = []
+    of_pings: list[Outcome] = []
     order = sorted(range(len(pings)), key=lambda index: pings[index].at)
     for number, call in enumerate(calls):
         while order and pings[order[0]].at < call.at:
             ping = pings[order.pop(0)]
-            _begin_answers(cache, found, waiting, ping.at)
-            told.append(cache.begin(_prefix(calls, ping), ping.at))
-        _begin_answers(cache, found, waiting, call.at)
+            _begin_answers(cache, of_calls, waiting, ping.at)
+            of_pings.append(cache.begin(_prefix(calls, ping), ping.at))
+        _begin_answers(cache, of_calls, waiting, call.at)
         if call.warm is not None:
             cache.first_token(Outcome(call.prompt, call.at, 0, 0, new=(call.warm,)), call.at)
-        found.append(cache.begin(replace(call.prompt, marks=plan[number]), call.at))
+        of_calls.append(cache.begin(replace(call.prompt, marks=plan[number]), call.at))
         waiting.append((call.first_token_at, number))
-    return found + told
+    return of_calls + of_pings
 
 
 def cost(calls: Sequence[TimedCall], plan: MarkerPlan, model: ModelFacts, pings: Sequence[Ping] = ()) -> Decimal:
@@ -147,9 +147,11 @@ def _prefix(calls: Sequence[TimedCall], ping: Ping) -> Prompt:
     )
 
 
-def _begin_answers(cache: AnthropicCache, found: list[Outcome], waiting: list[tuple[float, int]], now: float) -> None:
+def _begin_answers(
+    cache: AnthropicCache, of_calls: list[Outcome], waiting: list[tuple[float, int]], now: float
+) -> None:
     """Every answer that has begun by now, in the order in which they began."""
     waiting.sort()
     while waiting and waiting[0][0] <= now:
         at, number = waiting.pop(0)
-        cache.first_token(found[number], at)
+        cache.first_token(of_calls[number], at)

@@ -49,11 +49,11 @@ def facts_of(name: str) -> ModelFacts:
     """What is known of a model; an unknown one is refused, since nothing would be true of it."""
     log.addFilter(_silent)  # what is not known is said below
     try:
-        found = default().model(name)
+        model_facts = default().model(name)
     finally:
         log.removeFilter(_silent)
-    if found.known and name:
-        return found
+    if model_facts.known and name:
+        return model_facts
     names = [model.ref for model in default().models()]
     close = get_close_matches(name, [*names, *(ref.partition(":")[2] for ref in names)], n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}?" if close else "`holdfast models` lists those that are known."
@@ -66,14 +66,14 @@ def _silent(record: logging.LogRecord) -> bool:
 
 def used_models(traces: Sequence[Trace]) -> Used:
     """The models that sessions were recorded with."""
-    known: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
     for name, requests in _named(traces).items():
         try:
-            known[facts_of(name).ref] += requests
+            counts[facts_of(name).ref] += requests
         except HoldfastError:
             unknown[name] += requests
-    return Used(tuple(known.most_common()), tuple(unknown.most_common()))
+    return Used(tuple(counts.most_common()), tuple(unknown.most_common()))
 
 
 def recorded(traces: Sequence[Trace]) -> Course:

@@ -45,7 +45,7 @@ def optimum(models: Sequence[ModelFacts], *, searched: bool) -> str:
 def versions(contenders: Sequence[Contender], models: Sequence[ModelFacts]) -> tuple[tuple[str, str], ...]:
     """What the figures depend on: our own version, the facts' and prices' dates, and which peers were modelled."""
     dates = sorted({model.as_of.isoformat() for model in models})
-    prices = sorted({known.version for model in models if (known := rates(model.ref)) is not None})
+    prices = sorted({listed.version for model in models if (listed := rates(model.ref)) is not None})
     peers = {each.peer.name: each.peer.version for each in contenders if each.peer is not None and each.peer.version}
     return (
         ("holdfast", __version__),

@@ -23,6 +23,7 @@ from holdfast.report.pages import (
     tag,
     texts,
 )
+from holdfast.wording import counted
 
 from .results import RECORDED, Kind, ReplayReport, Result, SessionResult, price_of
 
@@ -40,7 +41,7 @@ def replay_page(report: ReplayReport) -> str:
     """The report as a self-contained HTML file; the same report gives the same bytes."""
     models = list(dict.fromkeys(each.model for each in report.results))
     left = len(models) - MOST_MODELS
-    more = f"Not shown here: {texts.counted(left, 'more model')}; --format json has them." if left > 0 else ""
+    more = f"Not shown here: {counted(left, 'more model')}; --format json has them." if left > 0 else ""
     return page.page(
         title="What each strategy would have cost: holdfast replay",
         kicker="holdfast replay",
@@ -59,18 +60,18 @@ def replay_page(report: ReplayReport) -> str:
 def _headline(results: Sequence[Result]) -> Child:
     if not results:
         return "Nothing was replayed."
-    ours = [each.over_optimal for each in results if each.strategy == OURS and each.over_optimal is not None]
+    ratios = [each.over_optimal for each in results if each.strategy == OURS and each.over_optimal is not None]
     by_model: dict[str, float] = {}
     for each in results:
         if each.kind == "peer" and each.over_optimal is not None:
             by_model[each.model] = min(each.over_optimal, by_model.get(each.model, each.over_optimal))
-    if not ours:
-        number = texts.counted(len({each.strategy for each in results}), "strategy").replace("strategys", "strategies")
+    if not ratios:
+        number = counted(len({each.strategy for each in results}), "strategy").replace("strategys", "strategies")
         return f"The same sessions under {number}."
     models = len({each.model for each in results})
     where = f" on {models:,} models" if models > 1 else ""
-    said = f"Holdfast ({OURS}) costs {_range(ours)} times the optimum{where}"
-    return f"{said}; the best other tool, {_range(list(by_model.values()))}." if by_model else f"{said}."
+    headline = f"Holdfast ({OURS}) costs {_range(ratios)} times the optimum{where}"
+    return f"{headline}; the best other tool, {_range(list(by_model.values()))}." if by_model else f"{headline}."
 
 
 def _range(values: Sequence[float]) -> str:
@@ -79,8 +80,8 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _under(report: ReplayReport) -> Markup:
-    said = [texts.counted(len(report.traces), "trace"), texts.counted(report.requests, "request")]
-    return page.dotted([*said, f"{texts.count(len(report.results))} results", f"in {texts.span(report.seconds)}"])
+    facts = [counted(len(report.traces), "trace"), counted(report.requests, "request")]
+    return page.dotted([*facts, f"{texts.count(len(report.results))} results", f"in {texts.span(report.seconds)}"])
 
 
 def _names(names: Sequence[str]) -> str:
@@ -100,7 +101,7 @@ def _replayed(report: ReplayReport) -> Markup:
         ("ttl_raise", texts.clip(report.ttl_raise, 200)),
         ("Optimum", texts.clip(report.optimum, 600)),
     )
-    rows = [tag("div", tag("dt", name), tag("dd", said)) for name, said in facts]
+    rows = [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts]
     aside = "Every strategy met the same requests at the same times, under the same cache rules, on a virtual clock."
     return page.section("What was replayed", tag("dl", rows, class_="facts"), aside=aside)
 
@@ -135,15 +136,15 @@ def _model(model: str, report: ReplayReport) -> Markup:
 
 
 def _bars(model: str, results: Sequence[Result]) -> Markup:
-    known = [each for each in results if each.over_optimal is not None]
+    with_optimum = [each for each in results if each.over_optimal is not None]
     where = f"on {texts.clip(model, NAME)}"
-    if known:
-        rows = [_bar(each, each.over_optimal or 0.0, texts.ratio(each.over_optimal)) for each in known]
+    if with_optimum:
+        rows = [_bar(each, each.over_optimal or 0.0, texts.ratio(each.over_optimal)) for each in with_optimum]
         desc = "; ".join(f"{row.label}: {row.shown}" for row in rows)
         limit = _limit([row.value for row in rows])
         chart = charts.bars(f"Cost over the optimum {where}", rows, charts.multiple, desc=desc, line=1.0, limit=limit)
-        said = "A bar with a gap is longer than there is room for."
-        return joined(chart, tag("p", said, class_="small soft") if rows[-1].value > limit else None)
+        note = "A bar with a gap is longer than there is room for."
+        return joined(chart, tag("p", note, class_="small soft") if rows[-1].value > limit else None)
     rows = [_bar(each, float(price_of(each)), _shown(each)) for each in results if price_of(each).is_finite()]
     unit = "in dollars" if model == RECORDED else "in tokens of plain input"
     none = tag("p", f"There is no optimum to divide by; cost {unit}.")
@@ -171,8 +172,8 @@ def _said(each: Result) -> str:
 
 
 def _figures(model: str, results: Sequence[Result]) -> Markup:
-    found = {ttl for each in results for ttl in each.writes}
-    ttls = [*(ttl for ttl in _TTLS if ttl in found), *sorted(found.difference(_TTLS))][:6]
+    used = {ttl for each in results for ttl in each.writes}
+    ttls = [*(ttl for ttl in _TTLS if ttl in used), *sorted(used.difference(_TTLS))][:6]
     columns = (
         Column("Strategy"),
         Column("Placed by"),
@@ -198,7 +199,7 @@ def _figures(model: str, results: Sequence[Result]) -> Markup:
 def _row(each: Result, ttls: Sequence[str]) -> list[Cell]:
     name = tag("bdi", texts.clip(each.strategy, NAME), class_="strong" if each.strategy == OURS else None)
     causes = sorted(each.causes, key=lambda one: (-one.breaks, one.cause))
-    said = ", ".join(f"{texts.clip(one.cause, 40)} {one.breaks:,}" for one in causes[:4])
+    cause_counts = ", ".join(f"{texts.clip(one.cause, 40)} {one.breaks:,}" for one in causes[:4])
     predicted = each.kind == "engine"
     return [
         Cell(name, each.strategy[:NAME]),
@@ -214,7 +215,7 @@ def _row(each: Result, ttls: Sequence[str]) -> list[Cell]:
         Cell(texts.count(each.breaks), each.breaks),
         Cell(texts.count(each.resets), each.resets),
         Cell(texts.count(each.surprises) if predicted else texts.NONE, each.surprises if predicted else None),
-        Cell(said or texts.NONE),
+        Cell(cause_counts or texts.NONE),
     ]
 
 
@@ -238,11 +239,11 @@ def _spread(model: str, results: Sequence[Result], sessions: Sequence[SessionRes
     limit = _limit([statistics.median(row.values) for row in rows])
     near = [row for row in rows if statistics.median(row.values) <= limit]
     far = ", ".join(texts.clip(row.label, NAME) for row in rows if row not in near)
-    said = "Each dot is one session over its own optimum, the stroke is the median."
-    said += f" Of {most:,} a row, {charts.MOST_DOTS} are drawn, evenly by rank." if most > charts.MOST_DOTS else ""
-    said += f" Too far off to be drawn: {far}." if far else ""
-    chart = charts.dots(f"Sessions on {texts.clip(model, NAME)}", near, charts.multiple, desc=said)
-    return [tag("h3", "Session by session"), tag("p", said, class_="small soft"), chart]
+    legend = "Each dot is one session over its own optimum, the stroke is the median."
+    legend += f" Of {most:,} a row, {charts.MOST_DOTS} are drawn, evenly by rank." if most > charts.MOST_DOTS else ""
+    legend += f" Too far off to be drawn: {far}." if far else ""
+    chart = charts.dots(f"Sessions on {texts.clip(model, NAME)}", near, charts.multiple, desc=legend)
+    return [tag("h3", "Session by session"), tag("p", legend, class_="small soft"), chart]
 
 
 def _notes(report: ReplayReport) -> Markup | None:

@@ -93,10 +93,10 @@ def play(
     provider: Provider,
     *,
     marks: Marks = (),
-    sent: Callable[[TimedRequest, ReplayedCall], None] | None = None,
+    on_sent: Callable[[TimedRequest, ReplayedCall], None] | None = None,
 ) -> Iterator[PlayedRequest]:
-    """Play a session whose requests are in the order of their start. `marks` are the client's own; `sent` is told of
-    each request before it is billed. What a request finds that the session did not write needs `Providers`."""
+    """Play a session whose requests are in the order of their start. `marks` are the client's own; `on_sent` is called
+    with each request before it is billed. What a request finds that the session did not write needs `Providers`."""
     waiting: list[tuple[float, int, ReplayedCall, Outcome]] = []
 
     def answered(now: float) -> Iterator[PlayedRequest]:
@@ -114,8 +114,8 @@ def play(
     for number, turn in enumerate(turns):
         yield from answered(turn.at)
         prepared = way.prepare(number, turn, marks[number] if marks else ())
-        if sent is not None:
-            sent(turn, prepared)
+        if on_sent is not None:
+            on_sent(turn, prepared)
         if turn.warm is not None and isinstance(provider, Providers):
             provider.warm(turn.warm, turn.prompt, prepared.core.prompt, turn.at)
         outcome = provider.begin(prepared.core.prompt, turn.at)
@@ -151,7 +151,7 @@ class CoreWay:
     def prepare(self, number: int, turn: TimedRequest, marks: tuple[Mark, ...]) -> ReplayedCall:
         model = self._believed(turn.prompt.model)
         prompt = with_marks(turn.prompt, marks, self._mode(model))
-        asked = core.PlanRequest(
+        plan_request = core.PlanRequest(
             call=str(number),
             prompt=prompt,
             alone=prompt,
@@ -162,7 +162,7 @@ class CoreWay:
         ledger = self._ledgers.get(turn.lane)
         if ledger is None:
             ledger = self._ledgers[turn.lane] = Ledger(client=self._client)
-        return ReplayedCall(core.prepare(self._tenant, ledger, asked, turn.at, self._settings), lane=turn.lane)
+        return ReplayedCall(core.prepare(self._tenant, ledger, plan_request, turn.at, self._settings), lane=turn.lane)
 
     def first_token(self, prepared: ReplayedCall, now: float) -> None:
         core.first_token(self._tenant, prepared.core, now)

@@ -45,15 +45,15 @@ def warm_starts(trace: Trace, prompts: Mapping[int, Prompt], models: Mapping[str
     """By the number of a step what its request finds; `prompts` are those of all steps, `models` by their refs."""
     firsts = {steps[0].number: steps for steps in lanes(trace).values()}
     seen: set[bytes] = set()
-    found: dict[int, Warm] = {}
+    starts: dict[int, Warm] = {}
     for step in trace.steps:
         prompt = prompts[step.number]
         if step.number in firsts:
             warm = _warm(firsts[step.number], prompt, models[prompt.model])
             if warm is not None and prompt.keys[warm.block] not in seen:
-                found[step.number] = warm
+                starts[step.number] = warm
         seen.update(prompt.keys)
-    return found
+    return starts
 
 
 def _warm(lane: Sequence[TraceStep], prompt: Prompt, model: ModelFacts) -> Warm | None:
@@ -73,13 +73,13 @@ def _warm(lane: Sequence[TraceStep], prompt: Prompt, model: ModelFacts) -> Warm 
 
 def _lifetime(lane: Sequence[TraceStep], model: ModelFacts) -> str:
     """What the lane wrote first; where it wrote for two, the longer one stands before the other."""
-    known = [ttl for ttl, _ in model.writes]
+    lifetimes = [ttl for ttl, _ in model.writes]
     for step in lane:
         written = [ttl for ttl, tokens in step.billed.writes if tokens] if step.billed is not None else []
         for ttl in sorted(written, key=lambda ttl: -(model.ttl_seconds(ttl) or 0)):
-            if ttl in known:
+            if ttl in lifetimes:
                 return ttl
-    return model.default_ttl or (known[0] if known else "")
+    return model.default_ttl or (lifetimes[0] if lifetimes else "")
 
 
 class Providers:
@@ -105,21 +105,26 @@ class Providers:
     def entries(self, now: float) -> list[Entry]:
         return [entry for each in self._caches.values() for entry in each.entries(now)]
 
-    def warm(self, warm: Warm, asked: Prompt, sent: Prompt, now: float) -> None:
-        """A request is about to start and will find what others have left behind of what its client `asked`, under the
-        cache key with which it is `sent`."""
-        self._cache(asked.model)
-        entry = warm.entry(asked, now, self._models[asked.model])
-        for each in self._bare[asked.model]:
+    def warm(self, warm: Warm, client_prompt: Prompt, sent_prompt: Prompt, now: float) -> None:
+        """Put the entry that others have left of the client's prompt into the cache, under the cache key of the prompt
+        that is sent."""
+        self._cache(client_prompt.model)
+        entry = warm.entry(client_prompt, now, self._models[client_prompt.model])
+        for each in self._bare[client_prompt.model]:
             if isinstance(each, AnthropicCache):
-                each.first_token(Outcome(asked, now, 0, 0, new=(entry,)), now)
+                each.first_token(Outcome(client_prompt, now, 0, 0, new=(entry,)), now)
             elif isinstance(each, OpenAIBreakpoints):
-                entry = replace(entry, key=entry_key(replace(asked, route=sent.route), warm.block))
-                each.first_token(Outcome(asked, now, 0, 0, new=(entry,)), now)
+                entry = replace(entry, key=entry_key(replace(client_prompt, route=sent_prompt.route), warm.block))
+                each.first_token(Outcome(client_prompt, now, 0, 0, new=(entry,)), now)
             else:  # matched token by token: whoever was there before has sent so much of it
                 end = warm.block + 1
                 before = replace(
-                    sent, blocks=asked.blocks[:end], keys=asked.keys[:end], ends=asked.ends[:end], marks=(), origin=()
+                    sent_prompt,
+                    blocks=client_prompt.blocks[:end],
+                    keys=client_prompt.keys[:end],
+                    ends=client_prompt.ends[:end],
+                    marks=(),
+                    origin=(),
                 )
                 outcome = each.begin(before, now)
                 each.first_token(outcome, now)

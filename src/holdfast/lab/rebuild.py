@@ -87,12 +87,12 @@ def rebuild(steps: Sequence[TraceStep], *, resets: bool = True) -> Iterator[Rebu
         covered = step.usage.read + step.usage.written
         ttl = next((name for name, _ in step.usage.writes), ttl)
         messages += _added(step, step.content.added, max(0, covered - end))
-        told = head.request(messages, step, ttl)
+        rebuilt = head.request(messages, step, ttl)
         shrank = covered < end
         if shrank:
             messages = _anew(step, covered - head.whole)
         end = max(head.whole, covered)
-        yield Rebuilt(step, *told, *(head.request(messages, step, ttl) if shrank else told), shrank)
+        yield Rebuilt(step, *rebuilt, *(head.request(messages, step, ttl) if shrank else rebuilt), shrank)
 
 
 def _added(step: TraceStep, added: Sequence[ShapeBlock], room: int) -> list[Block]:

@@ -58,16 +58,16 @@ def turns(
     models = on(model)
     if bodies or has_texts(trace):
         return _read(filled(trace, models) if is_shape(trace) else trace, models, outputs)
-    found: dict[int, Prompt] = {}
+    prompts_by_step: dict[int, Prompt] = {}
     for steps in lanes(trace).values():
         prompts = shape_blocks.prompts(shape_blocks.laid_out(steps), models(steps[0]))
-        found.update(zip([s.number for s in steps], prompts, strict=True))
+        prompts_by_step.update(zip([s.number for s in steps], prompts, strict=True))
     return [
         TimedRequest(
             at=at,
             first_token_at=begins,
             lane=step.lane,
-            prompt=found[step.number],
+            prompt=prompts_by_step[step.number],
             reset=step.reset,
             output=output,
         )
@@ -80,18 +80,18 @@ def on(model: ModelFacts | Models) -> Models:
     return (lambda _: model) if isinstance(model, ModelFacts) else model
 
 
-def with_bills(known: Sequence[TimedRequest], trace: Trace) -> list[TimedRequest]:
+def with_bills(turns: Sequence[TimedRequest], trace: Trace) -> list[TimedRequest]:
     """The same requests with what was billed for them, as far as that was recorded. Where tokens are estimated, so is
     the bill, in proportion; plain input that a replay leaves out is left out here."""
-    return [replace(turn, bill=_bill(step, turn.prompt.tokens)) for turn, step in zip(known, trace.steps, strict=True)]
+    return [replace(turn, bill=_bill(step, turn.prompt.tokens)) for turn, step in zip(turns, trace.steps, strict=True)]
 
 
-def with_warmth(known: Sequence[TimedRequest], trace: Trace, model: ModelFacts | Models) -> list[TimedRequest]:
+def with_warmth(turns: Sequence[TimedRequest], trace: Trace, model: ModelFacts | Models) -> list[TimedRequest]:
     """The same requests with what the first one of each lane finds, by its bill."""
     models = on(model)
-    prompts = {step.number: turn.prompt for step, turn in zip(trace.steps, known, strict=True)}
-    found = warm_starts(trace, prompts, {models(step).ref: models(step) for step in trace.steps})
-    return [replace(turn, warm=found.get(step.number)) for turn, step in zip(known, trace.steps, strict=True)]
+    prompts = {step.number: turn.prompt for step, turn in zip(trace.steps, turns, strict=True)}
+    starts = warm_starts(trace, prompts, {models(step).ref: models(step) for step in trace.steps})
+    return [replace(turn, warm=starts.get(step.number)) for turn, step in zip(turns, trace.steps, strict=True)]
 
 
 def _bill(step: TraceStep, tokens: int) -> Usage | None:
@@ -106,9 +106,9 @@ def _bill(step: TraceStep, tokens: int) -> Usage | None:
     return Usage(input=plain, read=read, writes=writes, output=billed.output)
 
 
-def retimed(known: Sequence[TimedRequest], trace: Trace) -> list[TimedRequest]:
+def retimed(turns: Sequence[TimedRequest], trace: Trace) -> list[TimedRequest]:
     """The same requests at the times of another pattern."""
-    return [replace(turn, at=at, first_token_at=begins) for turn, (at, begins) in zip(known, times(trace), strict=True)]
+    return [replace(turn, at=at, first_token_at=begins) for turn, (at, begins) in zip(turns, times(trace), strict=True)]
 
 
 def is_shape(trace: Trace) -> bool:
@@ -124,27 +124,27 @@ def has_texts(trace: Trace) -> bool:
 def times(trace: Trace) -> list[tuple[float, float]]:
     """When each request starts and its answer begins: before the lane's next request, where that was not recorded."""
     following: dict[str, float] = {}
-    found: list[tuple[float, float]] = []
+    pairs: list[tuple[float, float]] = []
     for step in reversed(trace.steps):
         if step.at is None:
             raise HoldfastError(f"{trace.name} has no times; give it a gap pattern.")
         begins = step.first_token_at
         if begins is None:
             begins = min(step.at + FIRST_TOKEN, following.get(step.lane, step.at + FIRST_TOKEN))
-        found.append((step.at, begins))
+        pairs.append((step.at, begins))
         following[step.lane] = step.at
-    return found[::-1]
+    return pairs[::-1]
 
 
 def filled(trace: Trace, model: ModelFacts | Models) -> Trace:
     """A trace of sizes with texts of our own making in them; lanes with texts keep theirs."""
     models = on(model)
-    found: dict[int, Content] = {step.number: step.content for step in trace.steps}
+    contents: dict[int, Content] = {step.number: step.content for step in trace.steps}
     for steps in lanes(trace).values():
         if isinstance(steps[0].content, Shape):
             texts = shape_blocks.filler_requests(shape_blocks.laid_out(steps), models(steps[0]).name)
-            found.update(zip([step.number for step in steps], texts, strict=True))
-    return replace(trace, steps=tuple(replace(step, content=found[step.number]) for step in trace.steps))
+            contents.update(zip([step.number for step in steps], texts, strict=True))
+    return replace(trace, steps=tuple(replace(step, content=contents[step.number]) for step in trace.steps))
 
 
 def calls_of(trace: Trace, model: ModelFacts) -> list[TimedCall]:
@@ -162,7 +162,7 @@ def dialect_of(model: ModelFacts) -> Dialect:
 
 def _read(trace: Trace, models: Models, outputs: Sequence[int]) -> list[TimedRequest]:
     reader = PromptReader()
-    found = []
+    prompts = []
     for step, (at, begins), output in zip(trace.steps, times(trace), outputs, strict=True):
         assert isinstance(step.content, Request)
         model = models(step)
@@ -172,7 +172,7 @@ def _read(trace: Trace, models: Models, outputs: Sequence[int]) -> list[TimedReq
         if isinstance(body, Unreadable):
             raise HoldfastError(f"{trace.name}, request {step.number}: {body.reason}; correct the session.")
         prompt = replace(reader.read(body, model).prompt, marks=())
-        found.append(
+        prompts.append(
             TimedRequest(
                 at=at,
                 first_token_at=begins,
@@ -183,7 +183,7 @@ def _read(trace: Trace, models: Models, outputs: Sequence[int]) -> list[TimedReq
                 output=output,
             )
         )
-    return found
+    return prompts
 
 
 def _named(model: ModelFacts, dialect: Dialect) -> str:
@@ -194,15 +194,15 @@ def _named(model: ModelFacts, dialect: Dialect) -> str:
 def answered(trace: Trace) -> list[int]:
     """Tokens of each answer: as billed, or as the lane's next request repeats it; of the last one nothing is known."""
     following: dict[str, TraceStep] = {}
-    found = []
+    steps = []
     for step in reversed(trace.steps):
         after = following.get(step.lane)
         if step.usage is not None:
-            found.append(step.usage.output)
+            steps.append(step.usage.output)
         else:
-            found.append(0 if after is None else _answer(step.content, after.content))
+            steps.append(0 if after is None else _answer(step.content, after.content))
         following[step.lane] = step
-    return found[::-1]
+    return steps[::-1]
 
 
 def _answer(request: Content, after: Content) -> int:

@@ -57,20 +57,20 @@ def laid_out(steps: Sequence[TraceStep]) -> Iterator[tuple[Part, ...]]:
     """What each request of a lane holds, from its first block to its last."""
     steps = _billed(steps)
     head = tuple(_head(head_of(steps)))
-    said = _Said()
+    messages = _Said()
     for request in rebuild(steps):
-        yield (*head, *said.grown(request))
+        yield (*head, *messages.grown(request))
 
 
 def prompts(parts: Iterable[tuple[Part, ...]], model: ModelFacts) -> Iterator[Prompt]:
     """The same as a cache of this model sees it, without markers."""
-    known: dict[Part, Block] = {}
+    blocks: dict[Part, Block] = {}
     like = None
     for request in parts:
         for part in request:
-            if part not in known:
-                known[part] = _block(part)
-        like = prompt_of(model, [known[part] for part in request], like=like)
+            if part not in blocks:
+                blocks[part] = _block(part)
+        like = prompt_of(model, [blocks[part] for part in request], like=like)
         yield like
 
 
@@ -85,14 +85,14 @@ def _billed(steps: Sequence[TraceStep]) -> Sequence[TraceStep]:
     """The steps with a bill to take sizes from; where one is missing, all are estimated from their characters."""
     if all(step.usage is not None for step in steps):
         return steps
-    found, total = [], 0
+    priced, total = [], 0
     for step in steps:
         assert isinstance(step.content, Shape)
         total = 0 if step.reset is not None else total
         total += sum(block.chars + OVERHEAD for block in step.content.added) // CHARS
         output = 0 if step.usage is None else step.usage.output
-        found.append(replace(step, usage=usage(output=output, writes={"5m": total})))
-    return found
+        priced.append(replace(step, usage=usage(output=output, writes={"5m": total})))
+    return priced
 
 
 def _head(head: Head) -> Iterator[Part]:
@@ -139,16 +139,16 @@ class _Said:
             for piece in (_pieces(max(1, size)) if kind == "text" else [size])
         ]
         sizes, self._owed = _fitted(pieces, self._owed)
-        role_before, asked = "", list[str]()
+        role_before, open_calls = "", list[str]()
         for index, ((role, kind, _), size) in enumerate(zip(pieces, sizes, strict=True)):
             self._messages += role != role_before
             call = ""
             if kind == "tool_use":
                 self._calls += 1
                 call = f"{self._calls // 1000:03}_{self._calls % 1000:03}"
-                asked.append(call)
+                open_calls.append(call)
             elif kind == "tool_result":
-                call = asked.pop(0)
+                call = open_calls.pop(0)
             role_before = role
             self._parts.append(Part("messages", kind, role, self._messages - 1, f"{name}/{index}", size, call))
 
@@ -174,16 +174,16 @@ def _paired(new: Sequence[tuple[str, str, int]]) -> Iterator[tuple[str, str, int
             kind, pairs = "tool_use", min(_count(run, "tool_use"), _count(after, "tool_result"))
         else:
             kind, pairs = "tool_result", min(_count(before, "tool_use"), _count(run, "tool_result"))
-        kept = []
+        blocks = []
         for role, what, size in run:
             pairs -= what == kind
             is_text = what in ("tool_use", "tool_result") and (what != kind or pairs < 0)
-            kept.append((role, "text" if is_text else what, size))
-        yield from sorted(kept, key=lambda item: item[1] != "tool_result") if kind == "tool_result" else kept
+            blocks.append((role, "text" if is_text else what, size))
+        yield from sorted(blocks, key=lambda item: item[1] != "tool_result") if kind == "tool_result" else blocks
 
 
 def _count(run: Sequence[tuple[str, str, int]], kind: str) -> int:
-    return sum(1 for _, what, _ in run if what == kind)
+    return sum(1 for _, block_kind, _ in run if block_kind == kind)
 
 
 def _pieces(tokens: int) -> list[int]:
@@ -198,8 +198,8 @@ def _fitted(pieces: Sequence[tuple[str, str, int]], owed: int) -> tuple[list[int
     sizes = [max(size, need) for (_, _, size), need in zip(pieces, least, strict=True)]
     owed += sum(sizes) - sum(size for _, _, size in pieces)
     for index in sorted(range(len(sizes)), key=lambda i: least[i] - sizes[i]):
-        taken = min(owed, sizes[index] - least[index])
-        sizes[index], owed = sizes[index] - taken, owed - taken
+        cut = min(owed, sizes[index] - least[index])
+        sizes[index], owed = sizes[index] - cut, owed - cut
     return sizes, owed
 
 
@@ -225,8 +225,8 @@ def filler_requests(parts: Iterable[tuple[Part, ...]], model: str) -> Iterator[R
     """The requests of a lane, with texts."""
     written: dict[Part, RequestBlock] = {}
     for request in parts:
-        tools, system, said = (_section(request, section) for section in ("tools", "system", "messages"))
-        for part in (*system, *said):
+        tools, system, messages = (_section(request, section) for section in ("tools", "system", "messages"))
+        for part in (*system, *messages):
             if part not in written:
                 written[part] = _written(part)
         yield Request(
@@ -235,7 +235,7 @@ def filler_requests(parts: Iterable[tuple[Part, ...]], model: str) -> Iterator[R
             system_prompt=tuple(written[part] for part in system) or None,
             messages=tuple(
                 Message("assistant" if role == "assistant" else "user", tuple(written[part] for part in message))
-                for (_, role), message in groupby(said, key=lambda part: (part.message, part.role))
+                for (_, role), message in groupby(messages, key=lambda part: (part.message, part.role))
             ),
             output_limit=OUTPUT_LIMIT,
         )

@@ -122,16 +122,16 @@ class Tally:
 
     def _pay(self, billed: Usage) -> None:
         assert self._model is not None
-        known = rates(self._model.ref, prompt_tokens=billed.prompt)
-        if known is None or self.dollars is None or self.output_dollars is None:
+        price = rates(self._model.ref, prompt_tokens=billed.prompt)
+        if price is None or self.dollars is None or self.output_dollars is None:
             self.dollars = self.output_dollars = None
             return
         add = _EXACT.fma
-        dollars = add(billed.read, known.read, add(billed.input, known.input, self.dollars))
+        dollars = add(billed.read, price.read, add(billed.input, price.input, self.dollars))
         for ttl, tokens in billed.writes:
-            dollars = add(tokens, known.write(ttl), dollars)
+            dollars = add(tokens, price.write(ttl), dollars)
         self.dollars = dollars
-        self.output_dollars = add(billed.output, known.output, self.output_dollars)
+        self.output_dollars = add(billed.output, price.output, self.output_dollars)
 
     def _judge(self, verdict: Verdict, reset: str | None) -> None:
         """A break where the trace itself tells of a reset is one, although the engine was not told."""
@@ -161,13 +161,15 @@ DEARER = 1.001
 
 def with_spread(results: Sequence[Result], sessions: Sequence[SessionResult]) -> Iterator[Result]:
     """The results with what their sessions tell."""
-    found: dict[tuple[str, str], list[SessionResult]] = {}
+    by_row: dict[tuple[str, str], list[SessionResult]] = {}
     for each in sessions:
-        found.setdefault((each.model, each.strategy), []).append(each)
+        by_row.setdefault((each.model, each.strategy), []).append(each)
     for result in results:
-        mine = found.get((result.model, result.strategy), [])
-        over_billed, dearer = _bill(mine) if result.strategy != BILLED else (None, None)
-        yield replace(result, sessions=len(mine), spread=_spread(mine), over_billed=over_billed, dearer=dearer)
+        own_sessions = by_row.get((result.model, result.strategy), [])
+        over_billed, dearer = _bill(own_sessions) if result.strategy != BILLED else (None, None)
+        yield replace(
+            result, sessions=len(own_sessions), spread=_spread(own_sessions), over_billed=over_billed, dearer=dearer
+        )
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -27,6 +27,7 @@ from holdfast.report.logs import (
     sniff,
     sources,
 )
+from holdfast.wording import counted, printable
 
 from .contenders import DEFAULT
 from .lab import run
@@ -83,7 +84,7 @@ class Recordings(Struct, frozen=True):
         used = used_models(self.traces)
         if self.logged and used.unknown and not used.known:
             raise HoldfastError(
-                f"nothing is known of the models of these logs ({_counted(used.unknown)}); name one with --model, "
+                f"nothing is known of the models of these logs ({_listed(used.unknown)}); name one with --model, "
                 "`holdfast models` lists those that are known"
             )
         return list(_model_notes(used, recorded(self.traces), logs=bool(self.logged)))
@@ -106,9 +107,7 @@ def gather(
         logged, notes = _logged(logs, limit, session, reading, alone=not plain)
         return Recordings((*plain, *logged), logged, notes)
     if not plain:
-        raise HoldfastError(
-            f"no session begins with {_printable(session or '')!r}; without --session all are replayed."
-        )
+        raise HoldfastError(f"no session begins with {printable(session or '')!r}; without --session all are replayed.")
     return Recordings(tuple(plain))
 
 
@@ -188,13 +187,13 @@ def _logged(
 
 def _nothing(chooser: SessionChooser, logs: str, session: str | None) -> str:
     if chooser.sessions:
-        which = _number(chooser.sessions, "session")
+        which = counted(chooser.sessions, "session")
         return f"{which} of {logs} cannot be replayed: the requests have neither usage nor bodies; give other logs"
     if session is not None:
-        return f"no session in {logs} begins with {_printable(session)!r}; without --session the latest are replayed"
+        return f"no session in {logs} begins with {printable(session)!r}; without --session the latest are replayed"
     if chooser.broken:
         first = chooser.named[0]
-        problem = f"{_printable(first.source)} {_printable(first.why)}"
+        problem = f"{printable(first.source)} {printable(first.why)}"
         return f"nothing could be read of {logs}; the first problem: {problem}; check that these are logs"
     return f"there is no request in {logs}; give a log with requests"
 
@@ -202,12 +201,12 @@ def _nothing(chooser: SessionChooser, logs: str, session: str | None) -> str:
 def _notes(chooser: SessionChooser, again: SecondReading, logs: str, replayed: int) -> list[str]:
     """What was replayed of the logs, and what was left out."""
     odd = len(again.sessions) - replayed  # of which the bodies that were all there was could not be read
-    known = len(chooser.known) - odd
-    if replayed == known:
-        notes = [f"From {logs}: {_number(known, 'session')}."]
+    replayable = len(chooser.known) - odd
+    if replayed == replayable:
+        notes = [f"From {logs}: {counted(replayable, 'session')}."]
     else:
-        notes = [f"From {logs}: the latest {replayed:,} of {known:,} sessions; --limit takes more, --session one."]
-    if left := chooser.sessions - known:
+        notes = [f"From {logs}: the latest {replayed:,} of {replayable:,} sessions; --limit takes more, --session one."]
+    if left := chooser.sessions - replayable:
         notes.append(f"{_were(left, 'session')} left out: no request has usage or a body that can be read.")
     if failed := again.tracing.failed:
         notes.append(f"{_were(failed, 'request')} left out: they have no usage, as those that failed.")
@@ -219,28 +218,20 @@ def _notes(chooser: SessionChooser, again: SecondReading, logs: str, replayed: i
 
 def _model_notes(used: Used, course: Course, *, logs: bool) -> Iterator[str]:
     if len(used.known) > 1:
-        models = _counted(used.known)
+        models = _listed(used.known)
         yield f"Every lane is replayed on the model it was recorded with: {models}; --model puts all on one."
     elif logs:
-        yield f"The model is that of the logs: {_counted(used.known)}; --model names others."
+        yield f"The model is that of the logs: {_listed(used.known)}; --model names others."
     if used.unknown:
-        yield f"Nothing is known of the caches of {_counted(used.unknown)}: replayed on {course.model.ref}."
+        yield f"Nothing is known of the caches of {_listed(used.unknown)}: replayed on {course.model.ref}."
 
 
-def _counted(models: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{_printable(name) or 'no name'} ({_number(n, 'request')})" for name, n in models)
+def _listed(models: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{printable(name) or 'no name'} ({counted(n, 'request')})" for name, n in models)
 
 
-def _were(number: int, what: str) -> str:
-    return f"{_number(number, what)} {'was' if number == 1 else 'were'}"
-
-
-def _number(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text)
+def _were(number: int, noun: str) -> str:
+    return f"{counted(number, noun)} {'was' if number == 1 else 'were'}"
 
 
 def replay(

@@ -138,9 +138,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    told: dict[str, Any] | None = getattr(session.config, "workeroutput", None)  # a worker of pytest-xdist
-    if told is not None:
-        told["holdfast"] = session.config.stash[_key].counts
+    worker_output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)  # a worker of pytest-xdist
+    if worker_output is not None:
+        worker_output["holdfast"] = session.config.stash[_key].counts
 
 
 @pytest.hookimpl(optionalhook=True)

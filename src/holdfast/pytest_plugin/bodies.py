@@ -56,26 +56,26 @@ def recorded(items: Iterable[object], *, dialect: str | None = None) -> list[Rec
         raise HoldfastError("requests must be a sequence of request bodies, in the order they were sent; give a list.")
     if dialect is not None and dialect not in DIALECTS:
         raise HoldfastError(f"there is no dialect {dialect!r}; {nearest(dialect, DIALECTS)}.")
-    found: list[RecordedRequest] = []
+    records: list[RecordedRequest] = []
     histories: dict[int, tuple[int, object]] = {}
     for item in items:
-        number = len(found) + 1
+        number = len(records) + 1
         if isinstance(item, Mapping):
             _by_value(item, number, histories)
         one = _recorded(item, number, dialect)
         if one is not None:
-            found.append(one)
-    return found
+            records.append(one)
+    return records
 
 
 def without_credentials(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Headers that may be kept and shown; of a repeated one the first."""
-    kept: dict[str, str] = {}
+    safe: dict[str, str] = {}
     for name, value in headers:
         name = name.lower()
         if not any(word in name for word in _SECRET):
-            kept.setdefault(name, value)
-    return kept
+            safe.setdefault(name, value)
+    return safe
 
 
 def encoded(body: object, number: int) -> bytes:
@@ -85,9 +85,9 @@ def encoded(body: object, number: int) -> bytes:
     if isinstance(body, bytes | bytearray | memoryview):
         return bytes(body)
     if isinstance(body, Mapping):
-        given = {name: value for name, value in body.items() if type(value).__name__ not in _LEFT_OPEN}
+        members = {name: value for name, value in body.items() if type(value).__name__ not in _LEFT_OPEN}
         try:
-            return msgspec.json.encode(given, enc_hook=_plain)
+            return msgspec.json.encode(members, enc_hook=_plain)
         except (TypeError, ValueError, RecursionError) as error:
             raise HoldfastError(f"request {number} has no form in JSON ({error}); give it as it was sent.") from error
     kind = type(body).__name__
@@ -127,13 +127,13 @@ def _recorded(item: object, number: int, dialect: str | None) -> RecordedRequest
         if dialect is None and (dialect_of(path) is None or path.endswith(COUNTING)):
             return None
     raw = encoded(body, number)
-    found = dialect_of(path)
-    name = dialect or (found[0].name if found is not None else dialect_by_body(raw))
+    match = dialect_of(path)
+    name = dialect or (match[0].name if match is not None else dialect_by_body(raw))
     if name is None:
         why = "has none of the members that a model call has" if object_of(raw) is not None else "is not a JSON object"
         raise HoldfastError(f"request {number} {why}; name its dialect or leave it out.")
     return RecordedRequest(
-        number=number, body=raw, dialect=name, path=path, model=found[1] if found is not None else "", headers=headers
+        number=number, body=raw, dialect=name, path=path, model=match[1] if match is not None else "", headers=headers
     )
 
 

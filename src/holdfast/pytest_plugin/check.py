@@ -46,43 +46,43 @@ class Where(Struct, frozen=True, kw_only=True):
     says: bytes | None = None
 
 
-def where(earlier: CheckedRequest, asked: CheckedRequest, divergence: Divergence, *, redact: bool) -> Where:
+def where(earlier: CheckedRequest, request: CheckedRequest, divergence: Divergence, *, redact: bool) -> Where:
     """The first place in which a request departs from an earlier one."""
     if divergence.setting is not None:
-        return _setting(earlier, asked, divergence.setting, redact)
-    old, new = _block(earlier, divergence), _block(asked, divergence)
+        return _setting(earlier, request, divergence.setting, redact)
+    old, new = _block(earlier, divergence), _block(request, divergence)
     if new is None:
         if old is None:
             return Where(path=divergence.section)
-        said = earlier.content(old)
+        text = earlier.content(old)
         path = f"{earlier.body.blocks[earlier.places[old]].path} (gone)"
-        return Where(path=path, before=_around(said, 0, redact), said=said)
-    found = locate(asked.body, replace(asked.view, origin=asked.places), earlier.body, divergence)
-    before, after = found.before, found.after or b""
+        return Where(path=path, before=_around(text, 0, redact), said=text)
+    parted = locate(request.body, replace(request.view, origin=request.places), earlier.body, divergence)
+    before, after = parted.before, parted.after or b""
     if old is None or before is None:
-        says = asked.content(new)
-        return Where(path=found.path or "", offset=found.offset, after=_around(says, 0, redact), says=says)
-    inside, offset = _part(before, after), found.offset
-    if offset is not None and found.place is not None:
-        offset -= found.place.offset - inside  # to the beginning of the character
+        says = request.content(new)
+        return Where(path=parted.path or "", offset=parted.offset, after=_around(says, 0, redact), says=says)
+    inside, offset = _part(before, after), parted.offset
+    if offset is not None and parted.place is not None:
+        offset -= parted.place.offset - inside  # to the beginning of the character
     if before[:1] == after[:1] == b'"':  # texts, as they stand in the bodies
         before, after, inside = before[1:-1], after[1:-1], inside - 1
     return Where(
-        path=found.path or "",
+        path=parted.path or "",
         offset=offset,
         inside=inside,
         before=_around(before, inside, redact),
         after=_around(after, inside, redact),
         at=_lead(after, inside),
-        said=found.content_before,
-        says=found.content_after,
+        said=parted.content_before,
+        says=parted.content_after,
     )
 
 
-def _setting(earlier: CheckedRequest, asked: CheckedRequest, name: str, redact: bool) -> Where:
+def _setting(earlier: CheckedRequest, request: CheckedRequest, name: str, redact: bool) -> Where:
     """A changed setting: its two values."""
-    member = asked.body.members.get(name.partition(".")[0])
-    old, new = _value(earlier, name), _value(asked, name)
+    member = request.body.members.get(name.partition(".")[0])
+    old, new = _value(earlier, name), _value(request, name)
     at = 0 if old is None or new is None else _part(old, new)
     return Where(
         path=name,
@@ -93,24 +93,24 @@ def _setting(earlier: CheckedRequest, asked: CheckedRequest, name: str, redact: 
     )
 
 
-def _value(asked: CheckedRequest, name: str) -> bytes | None:
+def _value(request: CheckedRequest, name: str) -> bytes | None:
     if name == "model":
-        return asked.model.encode("utf-8", "replace")
+        return request.model.encode("utf-8", "replace")
     if name == "prompt_cache_key":
-        return asked.prompt.route.encode("utf-8", "replace") or None
-    return asked.settings.get(name)
+        return request.prompt.route.encode("utf-8", "replace") or None
+    return request.settings.get(name)
 
 
-def _block(asked: CheckedRequest, divergence: Divergence) -> int | None:
+def _block(request: CheckedRequest, divergence: Divergence) -> int | None:
     """The block of a view at the divergence, if it is of the section that changed: the other may have ended there."""
-    blocks, index = asked.view.blocks, divergence.block
+    blocks, index = request.view.blocks, divergence.block
     return index if index < len(blocks) and blocks[index].section == divergence.section else None
 
 
 def _part(before: bytes, after: bytes) -> int:
     """The byte at which two texts part, at the beginning of a character."""
-    found = place(before, after)
-    at = 0 if found is None else found.offset
+    difference = place(before, after)
+    at = 0 if difference is None else difference.offset
     while at and (after[at : at + 1] or before[at : at + 1]) and _inside(after, at):
         at -= 1
     return at
@@ -124,10 +124,10 @@ def _around(text: bytes, at: int, redact: bool) -> str:
     """A few characters on each side of a byte, on one line; an ellipsis where there is more."""
     start, end = max(0, at - _MARGIN), min(len(text), at + _MARGIN)
     lead, rest = _text(text[start:at]), _text(text[at:end])
-    told = mask(lead + rest) if redact else without_secrets(lead + rest, dense=False)
+    masked = mask(lead + rest) if redact else without_secrets(lead + rest, dense=False)
     first, last = max(0, len(lead) - AROUND), len(lead) + AROUND
-    cut = ("…" if start or first else "", "…" if end < len(text) or last < len(told) else "")
-    return cut[0] + _one_line(told[first:last]) + cut[1]
+    cut = ("…" if start or first else "", "…" if end < len(text) or last < len(masked) else "")
+    return cut[0] + _one_line(masked[first:last]) + cut[1]
 
 
 def _lead(text: bytes, at: int) -> int:
@@ -179,20 +179,25 @@ def check(
     for one, name in zip(requests, names, strict=True):
         if one.refused:
             continue
-        asked = asking.read(one, name)
-        if asked.part or (asked.side and lane is None):
-            side, parts = side + asked.side, parts + asked.part
+        request = asking.read(one, name)
+        if request.part or (request.side and lane is None):
+            side, parts = side + request.side, parts + request.part
             continue
-        found = conversations.find(asked)
-        last[found.conversation] = asked
-        compared += found.end is not None
-        divergence = None if found.comparison is None else found.comparison.divergence
-        if found.outcome != "departs" or found.end is None or found.comparison is None or divergence is None:
+        continuation = conversations.find(request)
+        last[continuation.conversation] = request
+        compared += continuation.end is not None
+        divergence = None if continuation.comparison is None else continuation.comparison.divergence
+        if (
+            continuation.outcome != "departs"
+            or continuation.end is None
+            or continuation.comparison is None
+            or divergence is None
+        ):
             continue
-        reset = announced.get(asked.number)
+        reset = announced.get(request.number)
         if reset is None or not allowed(reset, divergence):
-            reset = _excuse(excused, found.comparison, divergence)
-        report = _report(found, found.end, asked, found.comparison, divergence, reset, redact)
+            reset = _excuse(excused, continuation.comparison, divergence)
+        report = _report(continuation, continuation.end, request, continuation.comparison, divergence, reset, redact)
         (unstable if reset is None else allowed_ones).append(report)
     return PrefixCheck(
         requests=len(requests),
@@ -203,7 +208,7 @@ def check(
         refused=sum(one.refused for one in requests),
         unstable=tuple(unstable),
         resets=tuple(allowed_ones),
-        unmarked=tuple(name for name, asked in last.items() if _unmarked(asked)),
+        unmarked=tuple(name for name, request in last.items() if _unmarked(request)),
     )
 
 
@@ -213,29 +218,29 @@ def _names(requests: Sequence[RecordedRequest], lane: Lane) -> list[str | None]:
         return [None] * len(requests)
     if isinstance(lane, str):
         return [lane] * len(requests)
-    given = [lane(one) for one in requests] if callable(lane) else list(lane)
-    if len(given) != len(requests):
-        raise HoldfastError(f"lane names {len(given)} conversations for {len(requests)} requests; give one for each.")
-    return [str(name) for name in given]
+    names = [lane(one) for one in requests] if callable(lane) else list(lane)
+    if len(names) != len(requests):
+        raise HoldfastError(f"lane names {len(names)} conversations for {len(requests)} requests; give one for each.")
+    return [str(name) for name in names]
 
 
 def _announced(resets: Mapping[int, str] | None, requests: int) -> dict[int, str]:
-    found = dict(resets or {})
-    for number, reason in found.items():
+    announced = dict(resets or {})
+    for number, reason in announced.items():
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= requests:
             raise HoldfastError(f"resets names request {number!r}, but there are requests 1 to {requests}.")
         if reason not in RESET_REASONS:
             raise HoldfastError(f"resets gives the reason {reason!r}; {nearest(str(reason), RESET_REASONS)}.")
-    return found
+    return announced
 
 
 def _excused(allow: Iterable[str]) -> tuple[str, ...]:
-    given = (allow,) if isinstance(allow, str) else tuple(allow)
-    known = (*_BY_COURSE, *_BY_PLACE, *_CAUSES)
-    for name in given:
-        if name not in known:
-            raise HoldfastError(f"allow names {name!r}; {nearest(str(name), known)}.")
-    return given
+    names = (allow,) if isinstance(allow, str) else tuple(allow)
+    choices = (*_BY_COURSE, *_BY_PLACE, *_CAUSES)
+    for name in names:
+        if name not in choices:
+            raise HoldfastError(f"allow names {name!r}; {nearest(str(name), choices)}.")
+    return names
 
 
 def _excuse(allowed_names: Iterable[str], comparison: Comparison, divergence: Divergence) -> str | None:
@@ -251,16 +256,16 @@ def _excuse(allowed_names: Iterable[str], comparison: Comparison, divergence: Di
 
 
 def _report(
-    found: Continuation,
+    continuation: Continuation,
     earlier: CheckedRequest,
-    asked: CheckedRequest,
+    request: CheckedRequest,
     comparison: Comparison,
     divergence: Divergence,
     reset: str | None,
     redact: bool,
 ) -> UnstableRequest:
-    at = where(earlier, asked, divergence, redact=redact)
-    cost = price_of(earlier, asked, divergence, in_head=found.in_head)
+    at = where(earlier, request, divergence, redact=redact)
+    cost = price_of(earlier, request, divergence, in_head=continuation.in_head)
     cause = CHANGES[divergence.part]
     finding = Finding(
         cause=cause,
@@ -273,17 +278,17 @@ def _report(
         comparison=comparison,
     )
     path = None if divergence.setting is not None else at.path.removesuffix(" (gone)")
-    told = case(finding, asked.facts, path=path, before=at.said, after=at.says, marks=asked.prompt.marks)
+    break_case = case(finding, request.facts, path=path, before=at.said, after=at.says, marks=request.prompt.marks)
     return UnstableRequest(
-        request=asked.number,
+        request=request.number,
         earlier=earlier.number,
-        conversation=found.conversation,
-        dialect=asked.body.dialect,
-        model=asked.model,
+        conversation=continuation.conversation,
+        dialect=request.body.dialect,
+        model=request.model,
         cause=cause,
         what=divergence.what,
         path=at.path,
-        cure=cure_for(told),
+        cure=cure_for(break_case),
         cost=cost,
         offset=at.offset,
         inside=at.inside,
@@ -294,9 +299,9 @@ def _report(
     )
 
 
-def _unmarked(asked: CheckedRequest) -> bool:
+def _unmarked(request: CheckedRequest) -> bool:
     """Whether a request that could be cached asks for nothing to be, at a provider that has to be asked."""
-    facts, prompt = asked.facts, asked.prompt
+    facts, prompt = request.facts, request.prompt
     return facts.caching == "explicit" and not prompt.marks and not prompt.hidden and prompt.tokens >= facts.floor
 
 
@@ -324,17 +329,17 @@ def assert_stable(
 ) -> PrefixCheck:
     """Fail unless the requests' prefixes are stable."""
     __tracebackhide__ = True
-    told = rate_of(rate if rate is not None else (wishes.rate if wishes is not None else None) or DEFAULT_RATE)
+    rate_ = rate_of(rate if rate is not None else (wishes.rate if wishes is not None else None) or DEFAULT_RATE)
     if model is None and wishes is not None:
         model = wishes.model
     if redact is None:
         redact = wishes is not None and wishes.redact
-    given = recorded(requests, dialect=dialect)
-    refused = [one.error or f"status {one.status}" for one in given if one.refused]
-    checked = check(given, model=model, redact=redact, **options)
+    records = recorded(requests, dialect=dialect)
+    refused = [one.error or f"status {one.status}" for one in records if one.refused]
+    checked = check(records, model=model, redact=redact, **options)
     message = ""
     if checked.unstable or (require_markers and checked.unmarked):
-        message = failure(checked, told, missing_markers=require_markers)
+        message = failure(checked, rate_, missing_markers=require_markers)
     elif checked.compared < at_least:
         message = nothing_compared(checked, refused, at_least)
     if wishes is not None:

@@ -56,11 +56,11 @@ def nothing_compared(checked: PrefixCheck, refused: list[str], at_least: int) ->
 
 
 def _unstable(checked: PrefixCheck, rate: Rate) -> Iterator[str]:
-    found = checked.unstable
-    first, others = found[0], found[1:]
+    unstable = checked.unstable
+    first, others = unstable[0], unstable[1:]
     yield (
-        f"the prompt prefix is not stable: {len(found)} of {_some(checked.requests, 'request')} "
-        f"{'does' if len(found) == 1 else 'do'} not begin with what was sent before."
+        f"the prompt prefix is not stable: {len(unstable)} of {_some(checked.requests, 'request')} "
+        f"{'does' if len(unstable) == 1 else 'do'} not begin with what was sent before."
     )
     yield ""
     yield from _first(checked, first)
@@ -122,16 +122,16 @@ def _short(checked: PrefixCheck, one: UnstableRequest) -> str:
 
 
 def _sum(checked: PrefixCheck, rate: Rate) -> str:
-    found = checked.unstable
-    models = ", ".join(dict.fromkeys(one.cost.model for one in found if one.cost.model))
-    year = yearly(found, checked.requests, rate)
+    unstable = checked.unstable
+    models = ", ".join(dict.fromkeys(one.cost.model for one in unstable if one.cost.model))
+    year = yearly(unstable, checked.requests, rate)
     if year is None:
-        tokens = sum(one.cost.tokens for one in found) * rate.per_year(checked.requests)
-        known = f"no price is known for {models or 'the model'}"
-        return f"At {rate} that is {tokens:,.0f} tokens a year billed again; {known} (model= names another)."
-    prices = ", ".join(dict.fromkeys(one.cost.prices for one in found if one.cost.prices))
-    once = sum((one.cost.dollars for one in found if one.cost.dollars is not None), Decimal(0))
-    verb = "is" if all(one.cost.today for one in found) else "would be"
+        tokens = sum(one.cost.tokens for one in unstable) * rate.per_year(checked.requests)
+        no_price = f"no price is known for {models or 'the model'}"
+        return f"At {rate} that is {tokens:,.0f} tokens a year billed again; {no_price} (model= names another)."
+    prices = ", ".join(dict.fromkeys(one.cost.prices for one in unstable if one.cost.prices))
+    once = sum((one.cost.dollars for one in unstable if one.cost.dollars is not None), Decimal(0))
+    verb = "is" if all(one.cost.today for one in unstable) else "would be"
     return (
         f"Together {dollars(once)} in these {_some(checked.requests, 'request')}. At {rate} that {verb} "
         f"{dollars(year)} a year ({dollars(year / 12)} a month); {models}, prices of {prices}."

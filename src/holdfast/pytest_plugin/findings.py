@@ -115,50 +115,50 @@ class Rate(Struct, frozen=True):
         return f"{count} {unit} {'an' if self.time == 'hour' else 'a'} {self.time}"
 
 
-def rate_of(given: str | float | Decimal) -> Rate:
+def rate_of(rate: str | float | Decimal) -> Rate:
     """A rate in words: `1,000 requests/day`, `200 sessions per hour`, `50/day`. A bare number counts requests a day."""
-    if isinstance(given, int | float | Decimal) and not isinstance(given, bool):
-        text = f"{Decimal(str(given)):f}/day"
+    if isinstance(rate, int | float | Decimal) and not isinstance(rate, bool):
+        text = f"{Decimal(str(rate)):f}/day"
     else:
-        text = str(given).strip()
+        text = str(rate).strip()
         text = f"{text}/day" if re.fullmatch(r"[\d,_.]+k?", text, re.IGNORECASE) else text
     match = _RATE.fullmatch(text)
     if match is None:
-        raise HoldfastError(f"the rate {given!r} is not understood; write it like `1,000 requests/day`.")
+        raise HoldfastError(f"the rate {rate!r} is not understood; write it like `1,000 requests/day`.")
     count = Decimal(match["count"].replace(",", "").replace("_", "")) * (1000 if match["thousands"] else 1)
     unit = "requests" if match["unit"].lower() in ("", "request", "requests") else "sessions"
     return Rate(count, unit, match["time"].lower())
 
 
-def price_of(earlier: CheckedRequest, asked: CheckedRequest, divergence: Divergence, *, in_head: bool) -> Cost:
+def price_of(earlier: CheckedRequest, request: CheckedRequest, divergence: Divergence, *, in_head: bool) -> Cost:
     """What a departure costs each time: the provider's own rules say what is read, where they go by markers."""
-    facts, sent = asked.facts, asked.prompt.tokens
-    price = rates(facts.ref, prompt_tokens=sent)
-    told = partial(Cost, model=facts.name, prices="" if price is None else price.version)
-    expected, read = covered_by(earlier.outcome), asked.outcome.read
+    facts, tokens_sent = request.facts, request.prompt.tokens
+    price = rates(facts.ref, prompt_tokens=tokens_sent)
+    cost = partial(Cost, model=facts.name, prices="" if price is None else price.version)
+    expected, read = covered_by(earlier.outcome), request.outcome.read
     if not in_head and expected and divergence.what != "model":
-        lost = min(max(0, expected - read), sent - read)
+        lost = min(max(0, expected - read), tokens_sent - read)
         if not lost:
             why = f"the cache markers end before it, so the {divergence.behind:,} tokens behind it are never read"
             if divergence.kept < expected:
                 why = "an earlier request had left the same prefix, which was read"
-            return told(tokens=0, dollars=None if price is None else Decimal(0), why=why)
-        dollars = None if price is None else cost_of(lost, asked.outcome.usage(), price)
-        return told(tokens=lost, dollars=dollars)
-    again = _again(earlier, asked, divergence, in_head)
+            return cost(tokens=0, dollars=None if price is None else Decimal(0), why=why)
+        dollars = None if price is None else cost_of(lost, request.outcome.usage(), price)
+        return cost(tokens=lost, dollars=dollars)
+    again = _again(earlier, request, divergence, in_head)
     if earlier.facts.ref != facts.ref and again and (again := max(0, again - read)) == 0:
         why = "an earlier request to this model had left the same prefix, which was read"
-        return told(tokens=0, dollars=None if price is None else Decimal(0), why=why)
+        return cost(tokens=0, dollars=None if price is None else Decimal(0), why=why)
     why = _nothing_read(earlier, in_head)
     dollars = None if price is None else again * (price.write() - price.read)
-    return told(tokens=again, dollars=dollars, today=not why, why=why)
+    return cost(tokens=again, dollars=dollars, today=not why, why=why)
 
 
 def yearly(unstable: Iterable[UnstableRequest], requests: int, rate: Rate) -> Decimal | None:
     """What they cost in a year; None where the price of any is not known."""
-    each = [found.cost.dollars for found in unstable]
-    known = [dollars for dollars in each if dollars is not None]
-    return sum(known, Decimal(0)) * rate.per_year(requests) if known and len(known) == len(each) else None
+    each = [request.cost.dollars for request in unstable]
+    priced = [dollars for dollars in each if dollars is not None]
+    return sum(priced, Decimal(0)) * rate.per_year(requests) if priced and len(priced) == len(each) else None
 
 
 def dollars(amount: Decimal) -> str:
@@ -171,15 +171,15 @@ def dollars(amount: Decimal) -> str:
     return f"${amount:.{min(places, 8)}f}"
 
 
-def _again(earlier: CheckedRequest, asked: CheckedRequest, divergence: Divergence, in_head: bool) -> int:
+def _again(earlier: CheckedRequest, request: CheckedRequest, divergence: Divergence, in_head: bool) -> int:
     """Tokens that the earlier request had sent behind the divergence, as far as they are sent again."""
     before = earlier.view.tokens if not in_head else _end(earlier)
-    now = asked.view.tokens if not in_head else _end(asked)
+    now = request.view.tokens if not in_head else _end(request)
     return max(0, min(before, now) - divergence.kept)
 
 
-def _end(asked: CheckedRequest) -> int:
-    return asked.view.ends[asked.head - 1] if asked.head else 0
+def _end(request: CheckedRequest) -> int:
+    return request.view.ends[request.head - 1] if request.head else 0
 
 
 def _nothing_read(earlier: CheckedRequest, in_head: bool) -> str:

@@ -94,16 +94,16 @@ class Recorder:
             raise HoldfastError(f"there is no provider {provider!r}; {nearest(provider, _SUFFIXES)}.")
         return self.url + _SUFFIXES[provider]
 
-    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The variables by which clients find the recorder, over those that are `given`."""
-        google = [name for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY") if given.get(name)] or ["GOOGLE_API_KEY"]
-        found = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", *google), KEY)
-        found |= {name: self.base_url("anthropic") for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL")}
-        found |= {name: self.base_url("openai") for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE")}
-        found["GOOGLE_GEMINI_BASE_URL"] = self.base_url("gemini")
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The variables by which clients find the recorder, over those of `environ`."""
+        google = [name for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY") if environ.get(name)] or ["GOOGLE_API_KEY"]
+        variables = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", *google), KEY)
+        variables |= {name: self.base_url("anthropic") for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL")}
+        variables |= {name: self.base_url("openai") for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE")}
+        variables["GOOGLE_GEMINI_BASE_URL"] = self.base_url("gemini")
         for name in ("NO_PROXY", "no_proxy"):  # a proxy of the company is no way to this machine
-            found[name] = ",".join(filter(None, (given.get(name), "127.0.0.1")))
-        return found
+            variables[name] = ",".join(filter(None, (environ.get(name), "127.0.0.1")))
+        return variables
 
     def script(self, script: Script | Sequence[Any] | Mapping[str, Any] | str | Path | Callable[..., Any]) -> None:
         """What the simulated model says: a list of turns (texts, or dicts like `{"call": {"tool": …, "input": {…}}}`),
@@ -113,11 +113,11 @@ class Recorder:
     def record(self, body: object, dialect: str | None = None, *, model: str = "", path: str = "") -> RecordedRequest:
         """Keep a body that went elsewhere, for tests that answer their clients themselves."""
         raw = encoded(body, len(self._requests) + 1)
-        found = dialect_of(path)
-        name = dialect or (found[0].name if found is not None else dialect_by_body(raw))
+        match = dialect_of(path)
+        name = dialect or (match[0].name if match is not None else dialect_by_body(raw))
         if name is None:
             raise HoldfastError("the body has none of the members that a model call has; name its dialect.")
-        one = RecordedRequest(number=0, body=raw, dialect=name, path=path, model=model or (found[1] if found else ""))
+        one = RecordedRequest(number=0, body=raw, dialect=name, path=path, model=model or (match[1] if match else ""))
         return self._keep(one)
 
     def transport(self, inner: Any = None, *, library: str | None = None) -> Any:
@@ -141,14 +141,14 @@ class Recorder:
         """A call that the simulator has looked at."""
         self.keep(call, at=record.at, status=record.status, error=record.error, whole=whole)
 
-    def keep(self, call: HttpRequest, **told: Any) -> None:
+    def keep(self, call: HttpRequest, **answer: Any) -> None:
         """A call, if it is one of a model, with what is known of its answer."""
-        found = dialect_of(call.path) if call.method == "POST" else None
-        if found is not None and not call.path.endswith(COUNTING):
+        match = dialect_of(call.path) if call.method == "POST" else None
+        if match is not None and not call.path.endswith(COUNTING):
             headers = without_credentials(call.headers.items())
-            name, model = found[0].name, found[1]
+            name, model = match[0].name, match[1]
             one = RecordedRequest(
-                number=0, body=call.body, dialect=name, path=call.path, model=model, headers=headers, **told
+                number=0, body=call.body, dialect=name, path=call.path, model=model, headers=headers, **answer
             )
             self._keep(one)
 
@@ -287,8 +287,8 @@ def _call(request: Any, body: bytes) -> HttpRequest:
 def _of_provider(path: str) -> str:
     """A path as the provider knows it: in front of it there may be whatever the SDK's base URL has, such as a proxy's
     part or that of the test's own server."""
-    found = _versioned(path)
-    return path if found is None else found[0]
+    match = _versioned(path)
+    return path if match is None else match[0]
 
 
 def _library(inner: Any, name: str | None) -> Any:

@@ -111,9 +111,9 @@ class RequestReader:
         view, places = _view(prompt, facts, settings, called)
         client = client_of(one.headers)
         if name is None:
-            given = named(one.headers, body, client)
-            if given is not None and given.sure:
-                name = "/".join(filter(None, (given.session, given.agent)))
+            identity = named(one.headers, body, client)
+            if identity is not None and identity.sure:
+                name = "/".join(filter(None, (identity.session, identity.agent)))
         return CheckedRequest(
             number=one.number,
             body=body,
@@ -175,14 +175,14 @@ def _view(
     makes no difference."""
     origin = prompt.origin or tuple(range(len(prompt.blocks)))
     drops = facts.strips_thinking and "thinking.keep" not in settings
-    kept = [index for index, block in enumerate(prompt.blocks) if not (drops and _is_thought(block))]
-    blocks = tuple(prompt.blocks[index] for index in kept)
+    indexes = [index for index, block in enumerate(prompt.blocks) if not (drops and _is_thought(block))]
+    blocks = tuple(prompt.blocks[index] for index in indexes)
     ends, total = [], 0
     for block in blocks:
         total += block.tokens
         ends.append(total)
     view = replace(prompt, model=called, blocks=blocks, ends=tuple(ends), keys=(), marks=(), origin=())
-    return view, tuple(origin[index] for index in kept)
+    return view, tuple(origin[index] for index in indexes)
 
 
 def _is_thought(block: Block) -> bool:

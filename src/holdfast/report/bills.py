@@ -56,8 +56,8 @@ def question(
     last = extent.last + DAY if end is None else min(extent.last + DAY, hour_of(end))
     stretches, within = _stretches(first, last, zone)
     hourly, sized = prices.odd(extent)
-    asked = BillQuestion(tenant, start, end, tuple(stretches), hourly, sized)
-    return asked, [*_edges(start, end), *within]
+    bill_question = BillQuestion(tenant, start, end, tuple(stretches), hourly, sized)
+    return bill_question, [*_edges(start, end), *within]
 
 
 def _edges(start: int | None, end: int | None) -> Iterator[Span]:
@@ -147,8 +147,8 @@ class PartPrices:
             return None
         key = part.model, part.size, None if part.model in self._plain else part.hour
         if key not in self._rates:
-            known = self._tiers(part.model, part.hour)
-            self._rates[key] = UNEVEN if known is None else known.of(part.size + 1)
+            rates_by_size = self._tiers(part.model, part.hour)
+            self._rates[key] = UNEVEN if rates_by_size is None else rates_by_size.of(part.size + 1)
         return self._rates[key]
 
     def _tiers(self, model: str, hour: int | None) -> Tiers | None:
@@ -156,9 +156,9 @@ class PartPrices:
         key = (model, None if model in self._plain else hour)
         if key not in self._known:
             start, end = (self._first,) * 2 if key[1] is None else (key[1], key[1] + HOUR - 1)
-            found = tiers(model, moment(start))
-            even = _STEPS.issuperset(found.steps) and (start == end or tiers(model, moment(end)) == found)
-            self._known[key] = found if even else None
+            price_tiers = tiers(model, moment(start))
+            even = _STEPS.issuperset(price_tiers.steps) and (start == end or tiers(model, moment(end)) == price_tiers)
+            self._known[key] = price_tiers if even else None
         return self._known[key]
 
 
@@ -238,13 +238,13 @@ class _Adding:
         if call.usage is not None and call.status != "pending":
             self.call(call)
 
-    def sums(self, found: BillSums, prices: PartPrices) -> set[tuple[int, str]]:
+    def sums(self, bill_sums: BillSums, prices: PartPrices) -> set[tuple[int, str]]:
         """Calls that were added up by the hour; those without usage one by one. Gives hours and models whose answered
         calls have several prices: they are left out."""
         days: dict[int, str] = {}
         uneven: set[tuple[int, str]] = set()
         parts, sessions = self.parts, self.sessions
-        for part in found.parts:
+        for part in bill_sums.parts:
             rates = prices.of(part)
             if rates is UNEVEN:
                 uneven.add((part.hour, part.model))
@@ -253,15 +253,15 @@ class _Adding:
             without = plain_cost_of(part, rates)
             parts[_Key(part.model, day, part.client, part.kind)].add_part(part, without)
             sessions[part.tenant, part.session].add_part(part, without)
-        for each in found.unanswered:
+        for each in bill_sums.unanswered:
             key = _Key(each.model, self._day(each.started_at), each.client, each.kind)
             parts[key].add_unanswered(each.kind, each.possible)
             sessions[each.tenant, each.session].add_unanswered(each.kind, each.possible)
-        for gone in found.gone:
+        for gone in bill_sums.gone:
             self._left[gone[:3]] = _Left(*gone[3:])
-        for call in found.pending:
+        for call in bill_sums.pending:
             self.call(call)
-        self._broken.update(found.callers)
+        self._broken.update(bill_sums.callers)
         return uneven
 
     def found(self, each: Break) -> None:
@@ -277,9 +277,9 @@ class _Adding:
                 continue
             usage = left.usage()
             without = plain_cost(usage, model, hour, usage.prompt // left.calls)
-            known = usage if without is not None or usage.cost else replace(usage, cost=None)
+            priced = usage if without is not None or usage.cost else replace(usage, cost=None)
             for tally in (self.parts[_Key(model, self._day(hour))], self.sessions[tenant, None]):
-                tally.add_usage(left.calls, known, without, tenant)
+                tally.add_usage(left.calls, priced, without, tenant)
 
     def _day(self, at: int) -> str:
         return moment(at).astimezone(self._zone).date().isoformat()
@@ -352,8 +352,8 @@ def _summed(
 ) -> _Adding:
     """Whole hours from their sums, the rest call by call."""
     prices, adding = PartPrices(), _Adding(zone, (), broken)
-    asked, edges = question(extent, prices, start, end, tenant, zone)
-    uneven = adding.sums(store.bill_sums(asked), prices)
+    bill_question, edges = question(extent, prices, start, end, tenant, zone)
+    uneven = adding.sums(store.bill_sums(bill_question), prices)
     for first, last in edges:
         store.visit_calls(adding.ended, tenant, start=first, end=last)
 
@@ -371,8 +371,8 @@ def _dearest(groups: Mapping[Any, Tally]) -> tuple[Sums, ...]:
 
 
 def _by_session(groups: Mapping[tuple[str, str | None], Tally]) -> tuple[SessionSums, ...]:
-    found = (SessionSums(**asdict(tally.sums(id_)), tenant=tenant) for (tenant, id_), tally in groups.items())
-    return tuple(sorted(found, key=_dear))
+    session_sums = (SessionSums(**asdict(tally.sums(id_)), tenant=tenant) for (tenant, id_), tally in groups.items())
+    return tuple(sorted(session_sums, key=_dear))
 
 
 def _dear(sums: Sums) -> tuple[Decimal, int, str]:

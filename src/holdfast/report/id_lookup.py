@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.store import Store
+from holdfast.wording import printable
 
 Kind = Literal["session", "call"]
 
@@ -28,9 +29,9 @@ class IdMatch(Struct, frozen=True):
 
 def find(store: Store, text: str, *, kind: Kind | None = None, tenant: str | None = None) -> IdMatch:
     """The session or call with this id, or the only one whose id begins with it; a whole id wins."""
-    found = _candidates(store, text, kind, tenant) if text else []
-    whole = [each for each in found if each.id == text]
-    chosen = whole or found
+    matches = _candidates(store, text, kind, tenant) if text else []
+    whole = [each for each in matches if each.id == text]
+    chosen = whole or matches
     if len(chosen) == 1:
         return chosen[0]
     if not chosen:
@@ -47,47 +48,47 @@ def find(store: Store, text: str, *, kind: Kind | None = None, tenant: str | Non
     raise UnknownIdError(f"{_short(text)!r} fits more than one id ({names}); give more of its characters")
 
 
-def _of_one_account(store: Store, found: list[IdMatch]) -> IdMatch | None:
+def _of_one_account(store: Store, matches: list[IdMatch]) -> IdMatch | None:
     """Where tokens of one account have the same session, that of the token that was first: a renewed one may have sent
     a request before it was known whose it is. None where they are not of one account."""
     try:
-        firsts = {store.account(each.tenant) or each.tenant for each in found}
+        firsts = {store.account(each.tenant) or each.tenant for each in matches}
     except HoldfastError:  # a store of an older release, to which nothing was written yet
         return None
-    return next((each for each in found if {each.tenant} == firsts), None)
+    return next((each for each in matches if {each.tenant} == firsts), None)
 
 
 def find_tenant(store: Store, text: str, *, events: bool = False) -> str:
     """The tenant with this id, or the only one whose id begins with it, of those that have calls; with `events` also of
     those that have only events."""
-    known = store.active_tenants(events=events)
-    found = [text] if text in known else [each for each in known if each.startswith(text)]
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(map(_short, (found or known)[:_NAMED])) or "none yet"
-    what = "fits more than one tenant" if found else f"is no tenant that has calls{' or events' if events else ''}"
-    raise UnknownIdError(f"{_short(text)!r} {what}; there are {names}")
+    tenants = store.active_tenants(events=events)
+    matches = [text] if text in tenants else [each for each in tenants if each.startswith(text)]
+    if len(matches) == 1:
+        return matches[0]
+    names = ", ".join(map(_short, (matches or tenants)[:_NAMED])) or "none yet"
+    problem = "fits more than one tenant" if matches else f"is no tenant that has calls{' or events' if events else ''}"
+    raise UnknownIdError(f"{_short(text)!r} {problem}; there are {names}")
 
 
 def _candidates(store: Store, text: str, kind: Kind | None, tenant: str | None) -> list[IdMatch]:
-    found: list[IdMatch] = []
+    matches: list[IdMatch] = []
     if kind != "call":
         sessions = store.active_sessions(tenant, prefix=text, limit=_RECENT)
-        found += [IdMatch("session", each.tenant, each.session) for each in sessions]
+        matches += [IdMatch("session", each.tenant, each.session) for each in sessions]
     if kind != "session":
-        found += [IdMatch("call", owner, id_) for owner, id_ in store.call_ids(text, tenant, limit=_NAMED + 1)]
-    return found
+        matches += [IdMatch("call", owner, id_) for owner, id_ in store.call_ids(text, tenant, limit=_NAMED + 1)]
+    return matches
 
 
 def _nothing(store: Store, text: str, kind: Kind | None, tenant: str | None) -> str:
-    what = kind or "session or call"
+    noun = kind or "session or call"
     recent = [each.session for each in store.active_sessions(tenant, limit=_RECENT)]
     close = difflib.get_close_matches(text[:128], recent, n=2, cutoff=0.7) if kind != "call" else []
     hint = f"did you mean {' or '.join(map(_short, close))}? " if close else ""
-    return f"there is no {what} {_short(text)!r}; {hint}`holdfast sessions` lists what there is"
+    return f"there is no {noun} {_short(text)!r}; {hint}`holdfast sessions` lists what there is"
 
 
 def _short(text: str) -> str:
     """A name as it can stand in a sentence, whatever a client put into it."""
-    text = "".join(character if character.isprintable() else "?" for character in text)
+    text = printable(text)
     return text if len(text) <= 128 else text[:127] + "…"

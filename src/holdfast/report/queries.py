@@ -57,57 +57,57 @@ def breaks(
 ) -> BreakReports:
     """Breaks of the window, newest first, turns that went past us or without markers and, unless they are not wanted,
     other resets."""
-    found = _newest(store, tenant, session, start, end, limit, resets)
-    shown = tuple(_break_report(each, _client(store, each)) for each in found[:limit])
-    return BreakReports(window=window(start, end), breaks=shown, more=len(found) > limit)
+    newest = _newest(store, tenant, session, start, end, limit, resets)
+    shown = tuple(_break_report(each, _client(store, each)) for each in newest[:limit])
+    return BreakReports(window=window(start, end), breaks=shown, more=len(newest) > limit)
 
 
 def _newest(
     store: Store, tenant: str | None, session: str | None, start: int | None, end: int | None, limit: int, resets: bool
 ) -> list[Break]:
     """One more than the limit, if there are so many; resets are left out after they were read."""
-    asked = limit + 1
+    fetch = limit + 1
     while True:
-        read = store.newest_breaks(tenant, session=session, start=start, end=end, limit=asked)
-        found = [each for each in read if resets or each.reason is None or each.reason in MISSED]
-        if len(found) > limit or len(read) < asked:
-            return found
-        asked *= 4
+        read = store.newest_breaks(tenant, session=session, start=start, end=end, limit=fetch)
+        selected = [each for each in read if resets or each.reason is None or each.reason in MISSED]
+        if len(selected) > limit or len(read) < fetch:
+            return selected
+        fetch *= 4
 
 
-def _break_report(found: Break, client: str | None) -> BreakReport:
-    cure = _cure(found)
+def _break_report(break_: Break, client: str | None) -> BreakReport:
+    cure = _cure(break_)
     return BreakReport(
-        id=found.id,
-        at=moment(found.at),
-        cause=found.cause,
-        reason=found.reason,
-        tokens=found.tokens,
-        dollars=dollars_of(found),
-        path=found.path,
-        offset=found.offset,
-        owner=found.owner,
-        cure=found.cure,
+        id=break_.id,
+        at=moment(break_.at),
+        cause=break_.cause,
+        reason=break_.reason,
+        tokens=break_.tokens,
+        dollars=dollars_of(break_),
+        path=break_.path,
+        offset=break_.offset,
+        owner=break_.owner,
+        cure=break_.cure,
         advice=cure.sentence,
         setting=cure.setting,
-        call=found.call,
-        lane=found.lane,
-        session=found.session,
-        tenant=found.tenant,
+        call=break_.call,
+        lane=break_.lane,
+        session=break_.session,
+        tenant=break_.tenant,
         client=client,
-        model=found.model,
-        subscription=is_subscription(found.tenant),
+        model=break_.model,
+        subscription=is_subscription(break_.tenant),
     )
 
 
-def _client(store: Store, found: Break) -> str | None:
-    call = store.call(found.tenant, found.call)
+def _client(store: Store, break_: Break) -> str | None:
+    call = store.call(break_.tenant, break_.call)
     return None if call is None else call.client
 
 
-def _cure(found: Break) -> _Cure:
+def _cure(break_: Break) -> _Cure:
     try:
-        return msgspec.json.decode(found.data or b"{}", type=_Cure)
+        return msgspec.json.decode(break_.data or b"{}", type=_Cure)
     except (msgspec.DecodeError, UnicodeDecodeError):  # written by another version
         return _Cure()
 
@@ -149,8 +149,8 @@ class CallEvents(Struct):
 
 def call(store: Store, id: str, *, tenant: str | None = None) -> CallReport:
     """One call by its id or by a beginning that only it has; otherwise an UnknownIdError."""
-    named = find(store, id, kind="call", tenant=tenant)
-    row = store.call(named.tenant, named.id)
+    match = find(store, id, kind="call", tenant=tenant)
+    row = store.call(match.tenant, match.id)
     assert row is not None
     events = store.events(row.tenant, row.session, after=row.id, limit=_NEAR)
     broken = store.breaks(row.tenant, call=row.id)
@@ -159,23 +159,23 @@ def call(store: Store, id: str, *, tenant: str | None = None) -> CallReport:
 
 def told(events: Sequence[Envelope]) -> dict[str, CallEvents]:
     """Events by the call they speak of."""
-    found: dict[str, CallEvents] = {}
+    by_call: dict[str, CallEvents] = {}
     for event in events:
         payload = event.payload
         name = getattr(payload, "call", None)
         if not isinstance(name, str):
             continue
-        about = found.setdefault(name, CallEvents())
+        about = by_call.setdefault(name, CallEvents())
         if isinstance(payload, CachePlanned):
             about.planned = payload
         elif isinstance(payload, CacheVerdict):
             about.verdict = payload
         elif payload.type.startswith(_SHOWN):
             about.others = (*about.others, CallEvent(moment(event.at), payload.type, _data(payload)))
-    return found
+    return by_call
 
 
-def _call_report(row: Call, told: CallEvents, broken: Sequence[Break]) -> CallReport:
+def _call_report(row: Call, events: CallEvents, broken: Sequence[Break]) -> CallReport:
     stored, verdict = _stored(row), judged(row)
     return CallReport(
         id=row.id,
@@ -189,8 +189,8 @@ def _call_report(row: Call, told: CallEvents, broken: Sequence[Break]) -> CallRe
         started=moment(row.started_at),
         first_token=None if row.first_token_at is None else moment(row.first_token_at),
         ended=None if row.ended_at is None else moment(row.ended_at),
-        plan=_plan(stored, told.planned),
-        predicted=_predicted(row, told),
+        plan=_plan(stored, events.planned),
+        predicted=_predicted(row, events),
         usage=row.usage,
         estimated=verdict.estimated,
         possible=verdict.possible,
@@ -199,7 +199,7 @@ def _call_report(row: Call, told: CallEvents, broken: Sequence[Break]) -> CallRe
         saved=verdict.saved,
         reset=row.reset,
         breaks=tuple(_break_report(each, row.client) for each in broken),
-        events=told.others,
+        events=events.others,
         error=row.error,
         why=stored.why,
         subscription=is_subscription(row.tenant),
@@ -226,8 +226,8 @@ def _plan(stored: _Stored, planned: CachePlanned | None) -> PlanReport | None:
     )
 
 
-def _predicted(row: Call, told: CallEvents) -> PredictedUsage | None:
-    planned, verdict = told.planned, told.verdict
+def _predicted(row: Call, events: CallEvents) -> PredictedUsage | None:
+    planned, verdict = events.planned, events.verdict
     usage = _usage(row)
     if planned is not None:
         read, written, fresh = planned.predicted_read, planned.predicted_written, planned.predicted_input
@@ -255,8 +255,8 @@ def _stored(row: Call) -> _Stored:
 
 
 def _data(payload: Event) -> dict[str, object]:
-    found: dict[str, object] = msgspec.to_builtins(payload)
-    return {name: value for name, value in found.items() if name not in ("call", "type")}
+    data: dict[str, object] = msgspec.to_builtins(payload)
+    return {name: value for name, value in data.items() if name not in ("call", "type")}
 
 
 _MOST_BREAKS = 100_000
@@ -265,16 +265,20 @@ _MOST_BREAKS = 100_000
 class _Gathered:
     """The calls and breaks of a session, added up in all and by lane."""
 
-    def __init__(self, store: Store, found: SessionActivity, start: int | None = None, end: int | None = None) -> None:
-        self.found = found
+    def __init__(
+        self, store: Store, activity: SessionActivity, start: int | None = None, end: int | None = None
+    ) -> None:
+        self.found = activity
         self.tally = Tally()
         self.lanes: dict[str, Tally] = defaultdict(Tally)
         self.spans: dict[str, tuple[int, int]] = {}
         self.models: dict[str, dict[str, None]] = defaultdict(dict)
         self.clients: dict[str, None] = {}
         self.ids: list[str] = []
-        store.visit_calls(self._add, found.tenant, session=found.session, start=start, end=end)
-        self.breaks = store.newest_breaks(found.tenant, session=found.session, start=start, end=end, limit=_MOST_BREAKS)
+        store.visit_calls(self._add, activity.tenant, session=activity.session, start=start, end=end)
+        self.breaks = store.newest_breaks(
+            activity.tenant, session=activity.session, start=start, end=end, limit=_MOST_BREAKS
+        )
         for each in self.breaks:
             dollars = dollars_of(each)
             self.lanes[each.lane].add_break(each, dollars)
@@ -292,15 +296,15 @@ class _Gathered:
         self.ids.append(call.id)
 
     def summary(self, store: Store) -> SessionSummary:
-        found = self.found
-        row = store.session(found.tenant, found.session)
+        activity = self.found
+        row = store.session(activity.tenant, activity.session)
         models = dict.fromkeys(model for lane in self.models.values() for model in lane)
         return SessionSummary(
-            **asdict(self.tally.sums(found.session)),
-            tenant=found.tenant,
+            **asdict(self.tally.sums(activity.session)),
+            tenant=activity.tenant,
             client=(row.client if row is not None else None) or next(iter(self.clients), None),
-            started=moment(found.first if row is None else min(row.started_at, found.first)),
-            last_call=moment(found.last),
+            started=moment(activity.first if row is None else min(row.started_at, activity.first)),
+            last_call=moment(activity.last),
             models=tuple(models),
             lanes=len(self.spans),
         )
@@ -310,16 +314,16 @@ def sessions(
     store: Store, *, start: int | None = None, end: int | None = None, tenant: str | None = None, limit: int = 100
 ) -> SessionReports:
     """Sessions with a call in the window, the one used last first; their sums are of the calls in it."""
-    found = store.active_sessions(tenant, start=start, end=end, limit=limit + 1)
-    shown = tuple(_Gathered(store, each, start, end).summary(store) for each in found[:limit])
-    return SessionReports(window=window(start, end), sessions=shown, more=len(found) > limit)
+    activities = store.active_sessions(tenant, start=start, end=end, limit=limit + 1)
+    shown = tuple(_Gathered(store, each, start, end).summary(store) for each in activities[:limit])
+    return SessionReports(window=window(start, end), sessions=shown, more=len(activities) > limit)
 
 
 def session(store: Store, id: str, *, tenant: str | None = None, limit: int = 100) -> SessionReport:
     """One session by its id or a beginning that only it has, with its newest calls; otherwise an UnknownIdError."""
-    named = find(store, id, kind="session", tenant=tenant)
-    found = store.active_sessions(named.tenant, prefix=named.id, limit=1)[0]
-    gathered = _Gathered(store, found)
+    match = find(store, id, kind="session", tenant=tenant)
+    activity = store.active_sessions(match.tenant, prefix=match.id, limit=1)[0]
+    gathered = _Gathered(store, activity)
     shown = gathered.ids[max(0, len(gathered.ids) - limit) :]
     return SessionReport(
         session=gathered.summary(store),
@@ -331,10 +335,10 @@ def session(store: Store, id: str, *, tenant: str | None = None, limit: int = 10
 
 def spent(store: Store, id: str, *, tenant: str) -> SessionReport | None:
     """What the session of exactly this id has cost, in all and by lane, without its calls; None where it has none."""
-    found = store.active_sessions(tenant, prefix=id, limit=1)
-    if not found or found[0].session != id:
+    activities = store.active_sessions(tenant, prefix=id, limit=1)
+    if not activities or activities[0].session != id:
         return None
-    gathered = _Gathered(store, found[0])
+    gathered = _Gathered(store, activities[0])
     return SessionReport(
         session=gathered.summary(store), lanes=_lanes(store, gathered), calls=(), left_out=len(gathered.ids)
     )
@@ -363,12 +367,12 @@ def _lanes(store: Store, gathered: _Gathered) -> tuple[LaneReport, ...]:
 def _calls(store: Store, gathered: _Gathered, shown: list[str]) -> tuple[CallReport, ...]:
     if not shown:
         return ()
-    found = gathered.found
-    about = told(store.events(found.tenant, found.session, after=min(shown)))
+    activity = gathered.found
+    about = told(store.events(activity.tenant, activity.session, after=min(shown)))
     broken: dict[str, list[Break]] = defaultdict(list)
     for each in reversed(gathered.breaks):
         broken[each.call].append(each)
-    rows = (store.call(found.tenant, id_) for id_ in shown)
+    rows = (store.call(activity.tenant, id_) for id_ in shown)
     return tuple(_call_report(row, about.get(row.id, CallEvents()), broken[row.id]) for row in rows if row is not None)
 
 
@@ -376,26 +380,28 @@ def cache_effectiveness(
     store: Store, *, start: int | None = None, end: int | None = None, tenant: str | None = None
 ) -> Effectivenesses:
     """Calls that started in the window and were answered."""
-    found = store.cache_effectiveness(0 if start is None else start, LAST if end is None else end, tenant)
-    listed = _at_list_price(store, found.start, found.end, tenant)
-    models = tuple(_of(each, _cost(each), listed.get(each.model)) for each in found.models)
-    known: Decimal | None = None
+    effectiveness = store.cache_effectiveness(0 if start is None else start, LAST if end is None else end, tenant)
+    listed = _at_list_price(store, effectiveness.start, effectiveness.end, tenant)
+    models = tuple(_of(each, _cost(each), listed.get(each.model)) for each in effectiveness.models)
+    priced: Decimal | None = None
     for model in models:
-        known = plus(known, model.cost)
-    covered = TimeWindow(None if start is None else moment(found.start), None if end is None else moment(found.end))
-    return Effectivenesses(window=covered, models=models, total=_of(found.total, known, listed.get(None)))
+        priced = plus(priced, model.cost)
+    covered = TimeWindow(
+        None if start is None else moment(effectiveness.start), None if end is None else moment(effectiveness.end)
+    )
+    return Effectivenesses(window=covered, models=models, total=_of(effectiveness.total, priced, listed.get(None)))
 
 
 def _at_list_price(store: Store, start: int, end: int, tenant: str | None) -> dict[str | None, Decimal]:
     """What subscriptions' logins would have cost, by model and in all."""
-    found: dict[str | None, Decimal] = {}
+    by_model: dict[str | None, Decimal] = {}
     for name in store.tenants() if tenant is None else [tenant]:
         if is_subscription(name):
-            theirs = store.cache_effectiveness(start, end, name)
-            for each in (*theirs.models, theirs.total):
+            of_tenant = store.cache_effectiveness(start, end, name)
+            for each in (*of_tenant.models, of_tenant.total):
                 if each.call_count:
-                    found[each.model] = plus(found.get(each.model), each.cost) or Decimal(0)
-    return found
+                    by_model[each.model] = plus(by_model.get(each.model), each.cost) or Decimal(0)
+    return by_model
 
 
 def _cost(each: ModelEffectiveness) -> Decimal | None:

@@ -25,14 +25,14 @@ def worth_saying(saves: Decimal, exact: Decimal, cost: Decimal | None, level: st
     `exact` is the part of `saves` for which moving unambiguous values is enough."""
     if level != "suggest" or not cost or saves < LEAST * cost:
         return None
-    wanted = "values" if exact >= NEARLY_ALL * saves else "on"
-    return RepairSavings(saves=saves, cost=cost, share=float(saves / cost), command=f"holdfast repair {wanted}")
+    level_needed = "values" if exact >= NEARLY_ALL * saves else "on"
+    return RepairSavings(saves=saves, cost=cost, share=float(saves / cost), command=f"holdfast repair {level_needed}")
 
 
-def sentence(found: RepairSavings, dollars: Callable[[Decimal], str]) -> str:
+def sentence(savings: RepairSavings, dollars: Callable[[Decimal], str]) -> str:
     """The one sentence in which it is said everywhere; it ends in what to type."""
-    saves, cost = dollars(found.saves), dollars(found.cost)
-    return f"Repairs would have saved {saves} of {cost} so far ({found.share:.0%}): {found.command}"
+    saves, cost = dollars(savings.saves), dollars(savings.cost)
+    return f"Repairs would have saved {saves} of {cost} so far ({savings.share:.0%}): {savings.command}"
 
 
 def repair_savings(
@@ -60,8 +60,8 @@ def _of(store: Store, tenant: str | None, calls: Collection[str]) -> tuple[Decim
     for id_ in dict.fromkeys(calls):
         row = store.call(tenant, id_)
         paid = None if row is None or row.usage is None else row.usage.cost
-        if row is not None and paid is not None and (said := judged(row)).repairs is not None:
-            saves += said.repairs
-            exact += said.repairs if said.exact else 0
+        if row is not None and paid is not None and (verdict := judged(row)).repairs is not None:
+            saves += verdict.repairs
+            exact += verdict.repairs if verdict.exact else 0
             cost += paid
     return saves, exact, cost

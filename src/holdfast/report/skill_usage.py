@@ -92,8 +92,8 @@ class _Gathered:
 
     def reference(self, where: _Where, event: StoredEvent) -> None:
         try:
-            said = msgspec.json.decode(event.payload, type=_Completed).metadata
-            answer = msgspec.json.decode(said, type=_Answer)
+            metadata = msgspec.json.decode(event.payload, type=_Completed).metadata
+            answer = msgspec.json.decode(metadata, type=_Answer)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # no metadata, or of another version
             return
         if answer.already_preloaded and answer.skill_id in self.preloaded[where]:
@@ -105,19 +105,19 @@ def skills(
 ) -> SkillUsages:
     """Skills loaded in the window, and which of those preloaded in it were asked for before it ends. Without a store
     there are none."""
-    found = _Gathered()
+    gathered = _Gathered()
     if store is not None:
-        store.visit_events(found.load, "skill.loaded", tenant, start=start, end=end)
-        for owner, session in found.preloaded:
-            visit = partial(found.reference, (owner, session))
+        store.visit_events(gathered.load, "skill.loaded", tenant, start=start, end=end)
+        for owner, session in gathered.preloaded:
+            visit = partial(gathered.reference, (owner, session))
             store.visit_events(visit, "tool.completed", owner, session=session, tool=SKILL_LOAD, start=start, end=end)
-    preloaded = Counter(name for names in found.preloaded.values() for name in names)
-    referenced = Counter(name for names in found.referenced.values() for name in names)
-    shown = [sums.usage(name, preloaded[name], referenced[name]) for name, sums in found.skills.items()]
+    preloaded = Counter(name for names in gathered.preloaded.values() for name in names)
+    referenced = Counter(name for names in gathered.referenced.values() for name in names)
+    shown = [sums.usage(name, preloaded[name], referenced[name]) for name, sums in gathered.skills.items()]
     shown.sort(key=lambda usage: (-sum(usage.tokens.values()), usage.skill or ""))
     return SkillUsages(
         window=window(start, end),
         skills=tuple(shown),
-        total=found.total.usage(None, preloaded.total(), referenced.total()),
+        total=gathered.total.usage(None, preloaded.total(), referenced.total()),
         never_referenced=tuple(sorted(name for name in preloaded if not referenced[name])),
     )

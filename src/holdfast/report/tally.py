@@ -47,8 +47,8 @@ OURS = "holdfast"
 
 
 def judged(call: Call) -> StoredVerdict:
-    found = read_verdict(call.verdict)
-    return replace(found, saved=None) if call.client == OURS else found
+    verdict = read_verdict(call.verdict)
+    return replace(verdict, saved=None) if call.client == OURS else verdict
 
 
 def is_estimated(call: Call) -> bool:
@@ -67,17 +67,17 @@ def without_cache(call: Call) -> Decimal | None:
 
 def plain_cost(usage: Usage, model: str, at: int, size: int) -> Decimal | None:
     """All tokens of prompts of about this size at the plain input price, and the output."""
-    found = rates(model, moment(at), size)
-    if found is None:
+    price = rates(model, moment(at), size)
+    if price is None:
         return None
-    return EXACT.fma(found.input, usage.prompt, EXACT.multiply(found.output, usage.output))
+    return EXACT.fma(price.input, usage.prompt, EXACT.multiply(price.output, usage.output))
 
 
-def dollars_of(found: Break) -> Decimal | None:
+def dollars_of(break_: Break) -> Decimal | None:
     """What a break cost; None where no price is known, which is stored as 0."""
-    if found.tokens and not found.dollars and rates(found.model, moment(found.at)) is None:
+    if break_.tokens and not break_.dollars and rates(break_.model, moment(break_.at)) is None:
         return None
-    return found.dollars
+    return break_.dollars
 
 
 def plus(sum_: Decimal | None, more: Decimal | None) -> Decimal | None:
@@ -156,17 +156,17 @@ class Tally:
         if is_subscription(tenant):
             self.list_price = plus(self.list_price, cost)
 
-    def add_break(self, found: Break, dollars: Decimal | None) -> None:
-        if found.reason is None:
+    def add_break(self, break_: Break, dollars: Decimal | None) -> None:
+        if break_.reason is None:
             self.breaks += 1
-            self.break_tokens += found.tokens
+            self.break_tokens += break_.tokens
             self.break_cost = plus(self.break_cost, dollars)
-        elif found.reason in MISSED:
+        elif break_.reason in MISSED:
             self.missed += 1
             self.missed_cost = plus(self.missed_cost, dollars)
         else:
             self.resets += 1
-            self.reset_tokens += found.tokens
+            self.reset_tokens += break_.tokens
             self.reset_cost = plus(self.reset_cost, dollars)
 
     def merge(self, other: Tally) -> None:

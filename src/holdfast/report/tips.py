@@ -144,8 +144,8 @@ TIPS: Mapping[str, Tip] = {
 
 def applicable(evidence: TipEvidence, settings: Settings) -> tuple[TipAdvice, ...]:
     """The tips that fit, in the order of the list."""
-    found = (rule(evidence, settings) for rule in _RULES)
-    return tuple(each for each in found if each is not None)
+    advices = (rule(evidence, settings) for rule in _RULES)
+    return tuple(each for each in advices if each is not None)
 
 
 def _advised(name: str, seen: str, *settings: str) -> TipAdvice:
@@ -161,28 +161,32 @@ def _drift(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
 
 
 def _frequent_compaction(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
-    found = evidence.compacted
-    if found is None or found.compactions < COMPACTIONS or settings.agent.compaction.cooldown_turns >= TOO_OFTEN:
+    compactions = evidence.compacted
+    if (
+        compactions is None
+        or compactions.compactions < COMPACTIONS
+        or settings.agent.compaction.cooldown_turns >= TOO_OFTEN
+    ):
         return None
-    apart = found.turns / found.compactions
+    apart = compactions.turns / compactions.compactions
     if apart >= TOO_OFTEN:
         return None
-    seen = f"{found.compactions:,} compactions, one every {apart:.1f} turns"
+    seen = f"{compactions.compactions:,} compactions, one every {apart:.1f} turns"
     return _advised("frequent_compaction", seen, f"agent.compaction.cooldown_turns = {COOLDOWN}")
 
 
 def _short_sessions(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
-    found, cache = evidence.brief, settings.cache
-    if found is None or found.long_tokens < BRIEF_WRITES:
+    brief, cache = evidence.brief, settings.cache
+    if brief is None or brief.long_tokens < BRIEF_WRITES:
         return None
     seen = (
-        f"{found.sessions:,} brief session{'' if found.sessions == 1 else 's'} with small prompts wrote "
-        f"{found.long_tokens:,} tokens for an hour"
+        f"{brief.sessions:,} brief session{'' if brief.sessions == 1 else 's'} with small prompts wrote "
+        f"{brief.long_tokens:,} tokens for an hour"
     )
     if cache.strategy == "zones":
         follows = not cache.adaptive and cache.retention != "long"
-        wanted = ("cache.adaptive = false", 'cache.retention = "short"')
-        return None if follows else _advised("short_sessions", seen, *wanted)
+        settings_advised = ("cache.adaptive = false", 'cache.retention = "short"')
+        return None if follows else _advised("short_sessions", seen, *settings_advised)
     return _advised("short_sessions", seen, 'cache.strategy = "economic"')
 
 
@@ -190,35 +194,37 @@ def _many_mcp_tools(evidence: TipEvidence, settings: Settings) -> TipAdvice | No
     deferral, tools = settings.tools.deferral, evidence.mcp_tools or 0
     if tools < MCP_TOOLS:
         return None
-    said = [] if deferral.mode == "auto" else ['tools.deferral.mode = "auto"']
+    settings_advised = [] if deferral.mode == "auto" else ['tools.deferral.mode = "auto"']
     frequent = evidence.frequent or ()
     unpinned = [name for name in frequent if not any(fnmatchcase(name, each) for each in deferral.never)]
     seen = f"{tools:,} MCP tools"
     if unpinned:
-        named = ", ".join(json.dumps(name, ensure_ascii=False) for name in (*deferral.never, *unpinned))
-        said.append(f"tools.deferral.never = [{named}]")
+        never = ", ".join(json.dumps(name, ensure_ascii=False) for name in (*deferral.never, *unpinned))
+        settings_advised.append(f"tools.deferral.never = [{never}]")
         seen += f"; most sessions asked for {', '.join(unpinned)}"
     elif evidence.frequent is None and not deferral.never:  # nobody knows which: the user does
-        said = ['tools.deferral.mode = "auto"', 'tools.deferral.never = ["mcp__SERVER__TOOL"]']
-    return _advised("many_mcp_tools", seen, *said) if said else None
+        settings_advised = ['tools.deferral.mode = "auto"', 'tools.deferral.never = ["mcp__SERVER__TOOL"]']
+    return _advised("many_mcp_tools", seen, *settings_advised) if settings_advised else None
 
 
 def _big_results(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
-    found, offload = evidence.results, settings.tools.offload
-    if found is None or found.count < BIG_RESULTS:
+    long_results, offload = evidence.results, settings.tools.offload
+    if long_results is None or long_results.count < BIG_RESULTS:
         return None
-    wanted = -(-found.median // 1_000) * 1_000
-    if wanted > offload.hard_cap_chars or wanted <= (offload.max_result_chars or 0):
+    limit = -(-long_results.median // 1_000) * 1_000
+    if limit > offload.hard_cap_chars or limit <= (offload.max_result_chars or 0):
         return None
-    seen = f"{found.count:,} results too long to stay inline, half of them up to {found.median:,} characters"
-    return _advised("big_results", seen, f"tools.offload.max_result_chars = {wanted}")
+    seen = (
+        f"{long_results.count:,} results too long to stay inline, half of them up to {long_results.median:,} characters"
+    )
+    return _advised("big_results", seen, f"tools.offload.max_result_chars = {limit}")
 
 
 def _gemini(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
-    found = evidence.gemini
-    if found is None or found.requests < GEMINI_REQUESTS or found.changes or settings.cache.gemini.enabled:
+    use = evidence.gemini
+    if use is None or use.requests < GEMINI_REQUESTS or use.changes or settings.cache.gemini.enabled:
         return None
-    seen = f"{found.requests:,} requests to Gemini, and no change of their tools or system text was seen"
+    seen = f"{use.requests:,} requests to Gemini, and no change of their tools or system text was seen"
     return _advised("gemini", seen, "cache.gemini.enabled = true")
 
 
@@ -273,16 +279,16 @@ class _Events:
         if kind not in ("tool.offloaded", "tool.deferred", "tool.discovered"):
             return
         try:
-            said = msgspec.json.decode(event.payload, type=_Payload)
+            payload = msgspec.json.decode(event.payload, type=_Payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # written by another version
             return
         if kind == "tool.offloaded":
-            self.sizes.append(said.characters)
+            self.sizes.append(payload.characters)
             return
-        named = [name for name in said.tools if name.startswith("mcp__")]
-        self.tools.update(named)
+        mcp_tools = [name for name in payload.tools if name.startswith("mcp__")]
+        self.tools.update(mcp_tools)
         if kind == "tool.discovered":
-            for name in named:
+            for name in mcp_tools:
                 self.asked[name].add(where)
 
 
@@ -296,14 +302,14 @@ def evidence(store: Store, settings: Settings) -> TipEvidence:
     store.visit_calls(partial(_call, sessions, gemini), start=start)
     names = {name for name in gemini if model(name).ref.startswith("gemini:")}
     broke = sum(each.cause in HEAD_CHANGES and each.model in names for each in store.newest_breaks(start=start))
-    told = _events(store, start)
+    events = _events(store, start)
     return TipEvidence(
-        masked=max(told.count["tool.masked"].values(), default=None),
-        compacted=_compacted(told),
+        masked=max(events.count["tool.masked"].values(), default=None),
+        compacted=_compacted(events),
         brief=_brief(sessions) if settings.cache.strategy == "zones" else None,
-        mcp_tools=len(told.tools) or None,
-        frequent=_frequent(told),
-        results=LongResults(len(told.sizes), round(median(told.sizes))) if told.sizes else None,
+        mcp_tools=len(events.tools) or None,
+        frequent=_frequent(events),
+        results=LongResults(len(events.sizes), round(median(events.sizes))) if events.sizes else None,
         gemini=GeminiUse(sum(gemini[name] for name in names), broke) if names else None,
     )
 
@@ -313,15 +319,15 @@ def _call(sessions: dict[_Where, _Session], gemini: Counter[str], call: Call) ->
         return
     gemini[call.model] += 1
     at = call.started_at
-    found = sessions.setdefault((call.tenant, call.session), _Session(at, at))
-    found.last = max(found.last, at)
-    found.calls += 1
-    found.prompt += call.usage.prompt
-    found.long += sum(tokens for ttl, tokens in call.usage.writes if ttl == "1h")
+    session = sessions.setdefault((call.tenant, call.session), _Session(at, at))
+    session.last = max(session.last, at)
+    session.calls += 1
+    session.prompt += call.usage.prompt
+    session.long += sum(tokens for ttl, tokens in call.usage.writes if ttl == "1h")
 
 
 def _events(store: Store, start: int) -> _Events:
-    told = _Events()
+    events = _Events()
     counts = store.event_counts(start, LAST)
     for kind in (
         "tool.masked",
@@ -332,27 +338,31 @@ def _events(store: Store, start: int) -> _Events:
         "tool.discovered",
     ):
         if 0 < counts.get(kind, 0) <= EVENTS:
-            store.visit_events(partial(told.add, kind), kind, start=start)
-    return told
+            store.visit_events(partial(events.add, kind), kind, start=start)
+    return events
 
 
-def _compacted(told: _Events) -> Compactions | None:
+def _compacted(events: _Events) -> Compactions | None:
     """Only sessions that were compacted more than once say how far apart that is."""
-    often = {where: count for where, count in told.count["compaction.completed"].items() if count > 1}
-    turns = sum(told.count["turn.started"][where] for where in often)
+    often = {where: count for where, count in events.count["compaction.completed"].items() if count > 1}
+    turns = sum(events.count["turn.started"][where] for where in often)
     return Compactions(sum(often.values()), turns) if often and turns else None
 
 
 def _brief(sessions: dict[_Where, _Session]) -> BriefSessions:
-    found = [
+    brief = [
         each
         for each in sessions.values()
         if each.long and each.last - each.first < BRIEF_S * 1_000_000 and each.prompt < SMALL_PROMPT * each.calls
     ]
-    return BriefSessions(len(found), sum(each.long for each in found))
+    return BriefSessions(len(brief), sum(each.long for each in brief))
 
 
-def _frequent(told: _Events) -> tuple[str, ...]:
-    sessions = len(told.count["tool.discovered"])
-    named = [name for name, asked in told.asked.items() if len(asked) >= FREQUENT and 2 * len(asked) >= sessions]
-    return tuple(sorted(named, key=lambda name: (-len(told.asked[name]), name))[:MOST_NAMED])
+def _frequent(events: _Events) -> tuple[str, ...]:
+    sessions = len(events.count["tool.discovered"])
+    frequent = [
+        name
+        for name, sessions_asking in events.asked.items()
+        if len(sessions_asking) >= FREQUENT and 2 * len(sessions_asking) >= sessions
+    ]
+    return tuple(sorted(frequent, key=lambda name: (-len(events.asked[name]), name))[:MOST_NAMED])

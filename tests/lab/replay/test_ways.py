@@ -100,7 +100,7 @@ def reread(trace: Trace, facts: ModelFacts, contender: Contender) -> int:
     session = turns(trace, facts, bodies=True)
     mode = "" if contender.peer is None else contender.peer.mode_for(facts)
     way = EngineWay(contender.settings, facts, mode=mode)
-    for _ in play(session, way, cache(facts), marks=marks_of(contender, session), sent=sent):
+    for _ in play(session, way, cache(facts), marks=marks_of(contender, session), on_sent=sent):
         pass
     return repaired
 

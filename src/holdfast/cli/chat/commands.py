@@ -13,6 +13,7 @@ from holdfast.agent import DEFAULT, Stopped, check_effort, lost_section, model_c
 from holdfast.agent.compaction import length
 from holdfast.cli.tables import dollars, printable
 from holdfast.errors import HoldfastError
+from holdfast.wording import counted
 
 from .. import tables
 from . import views
@@ -80,8 +81,8 @@ def _unknown(name: str) -> str:
         return "a command has a name behind its slash; /help lists them"
     shown, low = printable(name)[:40], name.lower()
     close = [_MEANT[low]] if low in _MEANT else difflib.get_close_matches(low, COMMANDS, n=1, cutoff=0.6)
-    meant = f"did you mean /{close[0]}? " if close else ""
-    return f"there is no command /{shown}; {meant}/help lists all, and //{shown} is sent as a message"
+    suggestion = f"did you mean /{close[0]}? " if close else ""
+    return f"there is no command /{shown}; {suggestion}/help lists all, and //{shown} is sent as a message"
 
 
 def _help(chat: Chat, argument: str) -> Iterable[str]:
@@ -111,8 +112,8 @@ def _model(chat: Chat, argument: str) -> Iterable[str]:
         yield from tables.wrapped(_changed(chat, argument), tables.width())
         return
     configured = chat.opened.sessions.configured(session.agent)
-    wanted = session.state.chosen
-    now = f"{session.model} answers." if wanted in (None, session.model) else f"{wanted} answers from now on."
+    chosen = session.state.chosen
+    now = f"{session.model} answers." if chosen in (None, session.model) else f"{chosen} answers from now on."
     yield from tables.wrapped(now, tables.width())
     if configured.model:
         yield from tables.wrapped(f"agent.model is {configured.model} ({configured.source}).", tables.width())
@@ -155,26 +156,26 @@ ASKED_ABOVE = Decimal("0.01")
 def _effort(chat: Chat, argument: str) -> Iterable[str]:
     session = chat.session
     levels = session.facts.efforts
-    wanted = argument.lower()
-    if wanted:
-        check_effort(session.model, "" if wanted == DEFAULT else wanted)
+    effort = argument.lower()
+    if effort:
+        check_effort(session.model, "" if effort == DEFAULT else effort)
     before = session.state.effort or DEFAULT
     if not levels:
         yield from tables.wrapped(f"{session.model} takes no effort as far as is known.", tables.width())
-    elif not wanted:
+    elif not effort:
         used = before if before in (DEFAULT, *levels) else f"{DEFAULT}, because it takes no {before}"
         yield from tables.wrapped(
             f"{session.model} thinks with the effort {used}; it takes {', '.join(levels)}, and {DEFAULT} for its own.",
             tables.width(),
         )
         yield from tables.wrapped(f"A change: {_effort_price(chat)}", tables.width())
-    elif wanted == before:
+    elif effort == before:
         yield f"The effort is {before} already."
     else:
-        yield from _changed_effort(chat, wanted)
+        yield from _changed_effort(chat, effort)
 
 
-def _changed_effort(chat: Chat, wanted: str) -> Iterable[str]:
+def _changed_effort(chat: Chat, effort: str) -> Iterable[str]:
     """The price is said before anything is done; where it is more than a little, somebody at a terminal is asked."""
     price = _effort_price(chat)
     chat.screen.say(tables.wrapped(price[:1].upper() + price[1:], tables.width()))
@@ -187,8 +188,8 @@ def _changed_effort(chat: Chat, wanted: str) -> Iterable[str]:
         if word.strip().lower() not in ("y", "yes"):
             yield "Nothing was changed."
             return
-    chat.here(lambda: chat.session.set_effort(wanted))
-    yield f"The effort is {wanted} from the next request on."
+    chat.here(lambda: chat.session.set_effort(effort))
+    yield f"The effort is {effort} from the next request on."
 
 
 def _effort_price(chat: Chat) -> str:
@@ -245,14 +246,14 @@ def _compact(chat: Chat, argument: str) -> Iterable[str]:
     """What it came to is told as it happens."""
     session = chat.session
     try:
-        done = chat.conductor.run(
+        compacted = chat.conductor.run(
             "compacting", lambda cancel: session.compact(watch=chat.conductor.watch, cancel=cancel)
         )
     except Stopped:
         return ["Stopped; nothing was changed."]
     finally:
         chat.screen.over(None)
-    return ["Nothing was compacted."] if done.tokens_after >= done.tokens_before else []
+    return ["Nothing was compacted."] if compacted.tokens_after >= compacted.tokens_before else []
 
 
 def _resume(chat: Chat, argument: str) -> Iterable[str]:
@@ -288,7 +289,7 @@ def introduced(chat: Chat) -> Iterable[str]:
     """What a session says of itself when a chat goes on with it."""
     state = chat.session.state
     title = f": {printable(state.title)}" if state.title else ""
-    turns = tables.counted(state.turns, "turn")
+    turns = counted(state.turns, "turn")
     yield from tables.wrapped(f"Session {chat.session.id}, {turns}, {chat.session.model}{title}", tables.width())
 
 

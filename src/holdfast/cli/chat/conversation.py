@@ -193,10 +193,10 @@ def missing_key(opened: ChatResources, model: str) -> str:
 def _hub(config: Config, conductor: Conductor, notice: Callable[[str], None]) -> Hub | None:
     settings, workspace = config.settings, config.workspace
     try:
-        named = usable(settings, workspace or Path(), config.home, notice)
-        if not named:
+        servers = usable(settings, workspace or Path(), config.home, notice)
+        if not servers:
             return None
-        hub = conductor.run("starting MCP servers", lambda cancel: started(named, settings, workspace=workspace))
+        hub = conductor.run("starting MCP servers", lambda cancel: started(servers, settings, workspace=workspace))
     except HoldfastError as problem:
         notice(str(problem))
         return None
@@ -256,7 +256,7 @@ class Chat:
         if missing and not chosen.fallback:
             raise HoldfastError(missing)
         options = opened.options
-        made = self._opening(
+        opening = self._opening(
             lambda: opened.sessions.create(
                 agent=options.agent,
                 model=model,
@@ -265,8 +265,8 @@ class Chat:
                 expected_calls=self._expected_calls,
             )
         )
-        self._begun.add(made.id)
-        self._take(made)
+        self._begun.add(opening.id)
+        self._take(opening)
 
     def resume(self, id: str | None) -> None:
         """One that is stored, by its id or the beginning of it; the newest of this workspace where there is none."""
@@ -352,19 +352,19 @@ class Chat:
         return fitting[0]
 
     def _unknown(self, id: str, fitting: list[str]) -> str:
-        named = printable(id)[:80]
+        name = printable(id)[:80]
         if fitting:
             ids = ", ".join(fitting[:_NEAREST]) + (", …" if len(fitting) > _NEAREST else "")
-            return f"{len(fitting)} sessions begin with {named!r}: {ids}; give more of the id"
+            return f"{len(fitting)} sessions begin with {name!r}: {ids}; give more of the id"
         titles = {each.id: each.title for each in self.stored(everywhere=True)}
         close = difflib.get_close_matches(id.upper()[:64], titles, n=_NEAREST, cutoff=0.6)
         close = close or [each.id for each in self.stored()[:_NEAREST]]
         if not close:
             other = " of this workspace" if titles else " yet"
             begin = "" if self._session is not None else "; `holdfast chat` begins one"
-            return f"there is no session {named!r}, nor any other{other}{begin}"
+            return f"there is no session {name!r}, nor any other{other}{begin}"
         near = "; ".join(f"{each} ({printable(titles[each])[:40]})" for each in close)
-        return f"there is no session {named!r}. The nearest or newest: {near}. `holdfast chat --list` lists all"
+        return f"there is no session {name!r}. The nearest or newest: {near}. `holdfast chat --list` lists all"
 
     # What is said
 

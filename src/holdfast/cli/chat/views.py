@@ -14,11 +14,12 @@ from holdfast.agent import InspectedBlock, Session, SessionOnDisk
 from holdfast.cli import tables
 from holdfast.cli.breaks import cures
 from holdfast.cli.show import note
-from holdfast.cli.tables import Column, counted, dollars
+from holdfast.cli.tables import Column, dollars
 from holdfast.engine.identity import LOCAL
 from holdfast.memory import FILES, STORES
 from holdfast.report import CallReport
 from holdfast.store import Store
+from holdfast.wording import counted
 
 from .words import cost_line, one_line
 
@@ -139,13 +140,13 @@ def cost(session: Session, store: Store | None, room: int | None) -> Iterator[st
         if line.short:
             yield from tables.wrapped(_too_short(session, line.short), room)
     whole = _spent(session, store)
-    given, read, written, output = whole.tokens
-    prompt = given + read + written
+    tokens_in, read, written, output = whole.tokens
+    prompt = tokens_in + read + written
     rate = f" ({read / prompt:.0%})" if prompt else ""
     helpers = f", of which {dollars(whole.delegated)} by sub-agents" if whole.delegated else ""
     paid = tables.cost(whole.cost, whole.unpriced)
     yield from tables.wrapped(
-        f"In all: {counted(session.state.turns, 'turn')}, {counted(whole.calls, 'call')}, in {given:,}, "
+        f"In all: {counted(session.state.turns, 'turn')}, {counted(whole.calls, 'call')}, in {tokens_in:,}, "
         f"read {read:,}{rate}, written {written:,}, out {output:,}: {paid}{helpers}.",
         room,
         indent="  ",

@@ -121,19 +121,19 @@ def call_words(call: ToolUse) -> tuple[str, str]:
 
 def _about(call: ToolUse) -> str:
     try:
-        given = json.loads(call.input or b"{}")
+        arguments = json.loads(call.input or b"{}")
     except ValueError:
         return call.input.decode("utf-8", "replace")
-    if not isinstance(given, dict) or not given:
-        return "" if given in ({}, None) else json.dumps(given, ensure_ascii=False)
-    if call.name == "delegate" and (tasks := _tasks(given.get("tasks"))):
+    if not isinstance(arguments, dict) or not arguments:
+        return "" if arguments in ({}, None) else json.dumps(arguments, ensure_ascii=False)
+    if call.name == "delegate" and (tasks := _tasks(arguments.get("tasks"))):
         return tasks
     member = _SAYS.get(call.name)
-    if member is not None and isinstance(given.get(member), str):
-        return str(given[member])
-    if len(given) == 1 and isinstance(only := next(iter(given.values())), str):
+    if member is not None and isinstance(arguments.get(member), str):
+        return str(arguments[member])
+    if len(arguments) == 1 and isinstance(only := next(iter(arguments.values())), str):
         return only
-    return json.dumps(given, ensure_ascii=False)
+    return json.dumps(arguments, ensure_ascii=False)
 
 
 def _tasks(given: object) -> str:

@@ -17,6 +17,7 @@ from holdfast.facts import SERVICES
 from holdfast.lab import facts_of
 from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, list_logs, unreadable
 from holdfast.report.logs import KNOWN, in_words, megabytes
+from holdfast.wording import counted
 
 from .. import completion, tables
 from ..store_options import Moment, as_json, check_window, limit_option, write_report
@@ -200,10 +201,10 @@ def _notes(report: ExplainReport, explainer: Explainer, reached: LogProgress, fo
         _say(f"no price of the tier {report.tier} is known for {which}: standard prices stand in")
     sessions = explainer.sessions
     if sessions.repeated:
-        which = tables.counted(len(sessions.repeated), "session")
+        which = counted(len(sessions.repeated), "session")
         _say(f"{which} in logs of two kinds, such as the gateway's store and a client's own, counted once")
     if sessions.copied:
-        _say(f"{tables.counted(sessions.copied, 'request')} in two files, counted once")
+        _say(f"{counted(sessions.copied, 'request')} in two files, counted once")
     if reached.stopped:
         _say(
             f"interrupted: this is what was found in the first {megabytes(reached.bytes)} of {megabytes(reached.total)}"

@@ -52,7 +52,7 @@ def each(
     until: Callable[[], bool] = lambda: False,
 ) -> LogProgress:
     """All records of the sources, one by one; `until` ends it as Ctrl-C does."""
-    reading, total, done = LogReader(), sum(source.size for source in sources), 0
+    reading, total, bytes_read = LogReader(), sum(source.size for source in sources), 0
     files: list[FileRead] = []
     with _bar(total, quiet) as moved, _interruptible() as pressed:
 
@@ -60,8 +60,8 @@ def each(
             return pressed() or until()
 
         def advance(count: int) -> None:
-            nonlocal done
-            done += count
+            nonlocal bytes_read
+            bytes_read += count
             moved(count)
             if stopped():
                 raise _StoppedError
@@ -74,8 +74,8 @@ def each(
                     if stopped():
                         raise _StoppedError
         except _StoppedError:
-            return LogProgress(tuple(files), done, total, stopped=True)
-    return LogProgress(tuple(files), done, total)
+            return LogProgress(tuple(files), bytes_read, total, stopped=True)
+    return LogProgress(tuple(files), bytes_read, total)
 
 
 @contextmanager

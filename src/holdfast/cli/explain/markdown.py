@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.cli import tables
 from holdfast.cli.repair_words import sentence
-from holdfast.cli.tables import count, counted, dollars, share
+from holdfast.cli.tables import count, dollars, share
 from holdfast.report.explainer import (
     CATALOGUE,
     BreakFinding,
@@ -18,6 +18,7 @@ from holdfast.report.explainer import (
     with_others,
 )
 from holdfast.report.logs import in_words
+from holdfast.wording import counted
 
 from .words import (
     TIPS,
@@ -179,10 +180,10 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
         yield f"| {' | '.join(row)} |"
 
 
-def _more(left: int, what: str, more: str) -> Iterator[str]:
+def _more(left: int, noun: str, more: str) -> Iterator[str]:
     if left > 0:
         yield ""
-        yield f"And {counted(left, what)} more; {more}."
+        yield f"And {counted(left, noun)} more; {more}."
 
 
 def _plain(words: str) -> str:

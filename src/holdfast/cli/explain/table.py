@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from holdfast.cli import tables
 from holdfast.cli.repair_words import sentence
-from holdfast.cli.tables import Column, count, counted, dollars, share
+from holdfast.cli.tables import Column, count, dollars, share
 from holdfast.report.explainer import (
     CATALOGUE,
     BreakFinding,
@@ -19,6 +19,7 @@ from holdfast.report.explainer import (
     with_others,
 )
 from holdfast.report.logs import in_words
+from holdfast.wording import counted
 
 from .words import (
     TIPS,
@@ -163,8 +164,8 @@ def _cures(report: ExplainReport, room: int | None) -> Iterator[str]:
 
 def _advice(each: CureSum, room: int | None) -> Iterator[str]:
     setting = f" {by_setting(each.setting)}" if each.setting else ""
-    told = f"  {each.cure} ({about(each)}): {with_others(each.advice, each.also)}{setting}"
-    yield from tables.wrapped(told, room, indent="    ")
+    advice = f"  {each.cure} ({about(each)}): {with_others(each.advice, each.also)}{setting}"
+    yield from tables.wrapped(advice, room, indent="    ")
 
 
 def _tips(report: ExplainReport, room: int | None) -> Iterator[str]:

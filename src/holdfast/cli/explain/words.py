@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
 from holdfast.cli import tables
-from holdfast.cli.subscriptions import AT_LIST_PRICE
-from holdfast.cli.tables import counted, day, dollars, share
+from holdfast.cli.tables import AT_LIST_PRICE, day, dollars, share
 from holdfast.report import TipAdvice
 from holdfast.report.explainer import (
     DATED,
@@ -23,6 +22,7 @@ from holdfast.report.explainer import (
     others,
     with_head,
 )
+from holdfast.wording import counted
 
 MONEY = (
     ("reads", "read from the cache"),
@@ -93,10 +93,10 @@ def by_loss(report: ExplainReport) -> list[SessionFindings]:
 
 def other_advice(report: ExplainReport) -> list[CureSum]:
     """What is said about the breaks that none of the named cures is for, each thing once, the dearest first."""
-    named = {each.cure for each in report.totals.cures}
+    cures = {each.cure for each in report.totals.cures}
     by_cure: dict[str, CureSum] = {}
     for _, each in dearest(report):
-        if each.reset is None and each.cure is not None and each.advice and each.cure not in named:
+        if each.reset is None and each.cure is not None and each.advice and each.cure not in cures:
             before = by_cure.get(each.cure)
             breaks = 1 if before is None else before.breaks + 1
             cost = (each.cost_usd or Decimal(0)) + (Decimal(0) if before is None else before.saves_usd or Decimal(0))

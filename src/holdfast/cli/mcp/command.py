@@ -39,7 +39,7 @@ def command(read_only: bool, list_: bool, json_: bool, approve: str | None, revo
     In .mcp.json:
       {"mcpServers": {"holdfast": {"command": "holdfast", "args": ["mcp"]}}}
     """
-    chosen = [name for name, given in (("--list", list_), ("--approve", approve), ("--revoke", revoke)) if given]
+    chosen = [name for name, is_set in (("--list", list_), ("--approve", approve), ("--revoke", revoke)) if is_set]
     if len(chosen) > 1:
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} are two things to do; choose one.")
     if json_ and not list_:

@@ -25,6 +25,7 @@ from holdfast.lab import facts_of
 from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, SessionFindings, list_logs
 from holdfast.report.logs import megabytes
 from holdfast.tools import WorkTimeout, in_thread, run_bounded
+from holdfast.wording import counted
 
 from .. import tables
 from ..explain import markdown
@@ -119,9 +120,9 @@ def _since(text: str | None) -> float | None:
 
 def _notes(report: ExplainReport, reached: LogProgress) -> list[str]:
     """What a reader must know of the figures, each in a sentence."""
-    said = []
+    sentences = []
     if reached.stopped:
-        said.append(
+        sentences.append(
             f"Only the first {megabytes(reached.bytes)} of {megabytes(reached.total)} were read, for want of time; "
             "name paths or a session to see the rest."
         )
@@ -129,8 +130,8 @@ def _notes(report: ExplainReport, reached: LogProgress) -> list[str]:
         first = "; ".join(
             f"{tables.printable(each.source)} {tables.printable(each.why)}" for each in report.broken_lines[:_NAMED]
         )
-        said.append(f"{tables.counted(report.broken, 'line')} could not be read: {first}.")
-    return said
+        sentences.append(f"{counted(report.broken, 'line')} could not be read: {first}.")
+    return sentences
 
 
 def _text(report: ExplainReport, limit: int, notes: list[str]) -> str:

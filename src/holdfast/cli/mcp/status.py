@@ -10,11 +10,12 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.cli.tables import Column, counted, printable
+from holdfast.cli.tables import Column, printable
 from holdfast.config import Config
 from holdfast.errors import HoldfastError
 from holdfast.tools import definition_of, size_of
 from holdfast.tools.mcp import Hub, McpServer, McpServerStatus, approve, approved, revoke
+from holdfast.wording import counted
 
 from .. import tables
 from ..store_options import as_json
@@ -53,16 +54,16 @@ class ServerListing(Struct, frozen=True):
 
 def listing(json_: bool) -> int:
     """Connect to every server once and say what came of it."""
-    config, named = configured()
-    usable = [name for name, server in named.items() if not server.blocked]
+    config, servers = configured()
+    usable = [name for name, server in servers.items() if not server.blocked]
     if usable:
-        longest = max(named[name].start_timeout_s or config.settings.mcp.start_timeout_s for name in usable)
+        longest = max(servers[name].start_timeout_s or config.settings.mcp.start_timeout_s for name in usable)
         _say(f"connecting to {counted(len(usable), 'server')}, for {longest:g} seconds at most")
-    listing_ = ServerListing(tuple(stdio.run(lambda: _ask(config, named))))
+    listing_ = ServerListing(tuple(stdio.run(lambda: _ask(config, servers))))
     if json_:
         click.echo(as_json(listing_))
         return 0
-    if not named:
+    if not servers:
         click.echo(
             "No MCP servers are configured. Name them in [mcp.servers.NAME] of "
             f"{printable(config.home / 'holdfast.toml')} or in .mcp.json here: docs/mcp.md has examples."
@@ -73,12 +74,12 @@ def listing(json_: bool) -> int:
     return 0
 
 
-async def _ask(config: Config, named: dict[str, McpServer]) -> list[ServerRow]:
+async def _ask(config: Config, servers: dict[str, McpServer]) -> list[ServerRow]:
     # One try each: this is a look, nobody waits for a server that comes back later.
     settings = replace(config.settings.mcp, reconnect_tries=0)
-    async with Hub(named, settings=settings, workspace=config.workspace) as hub:
+    async with Hub(servers, settings=settings, workspace=config.workspace) as hub:
         sizes = {tool.name: size_of(definition_of(tool)) for tool in hub.tools()}
-        return [_shown(config, named[each.server], each, sizes) for each in hub.status()]
+        return [_shown(config, servers[each.server], each, sizes) for each in hub.status()]
 
 
 def _shown(config: Config, server: McpServer, status: McpServerStatus, sizes: dict[str, int]) -> ServerRow:
@@ -126,12 +127,12 @@ def _lines(shown: Sequence[ServerRow], room: int | None) -> Iterator[str]:
 
 
 def _row(each: ServerRow) -> tuple[object, ...]:
-    known = each.tokens is not None
+    is_counted = each.tokens is not None
     return (
         each.name,
         each.state,
-        tables.count(len(each.tools)) if known else "-",
-        tables.count(each.tokens or 0) if known else "-",
+        tables.count(len(each.tools)) if is_counted else "-",
+        tables.count(each.tokens or 0) if is_counted else "-",
         each.approval,
         each.origin,
     )
@@ -139,10 +140,10 @@ def _row(each: ServerRow) -> tuple[object, ...]:
 
 def decide(name: str, *, allow: bool) -> int:
     """Approve a server that this workspace names, or take that back. What it starts is shown first."""
-    config, named = configured()
-    server = named.get(name)
+    config, servers = configured()
+    server = servers.get(name)
     if server is None:
-        raise HoldfastError(_unknown(name, list(named)))
+        raise HoldfastError(_unknown(name, list(servers)))
     if not server.project:
         raise HoldfastError(
             f"{printable(name)} is named by {printable(server.origin)}, which is your own file: it needs no approval"
@@ -152,8 +153,8 @@ def decide(name: str, *, allow: bool) -> int:
     click.echo(f"{printable(name)}, named by {printable(server.origin)}:")
     click.echo(f"  {printable(server.definition)}")
     if not allow:
-        done = revoke(config.home, server)
-        click.echo("It is no longer approved." if done else "It was not approved.")
+        changed = revoke(config.home, server)
+        click.echo("It is no longer approved." if changed else "It was not approved.")
         return 0
     if _asks() and not click.confirm("May it be started, as you, whenever Holdfast works here?", err=True):
         click.echo("Nothing was changed.")
@@ -167,11 +168,11 @@ def _asks() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _unknown(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
+def _unknown(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
     if close:
         return f"there is no MCP server {printable(name)!r}; did you mean {printable(close[0])!r}?"
-    there = f"there are {', '.join(map(printable, known))}" if known else "none is configured here"
+    there = f"there are {', '.join(map(printable, names))}" if names else "none is configured here"
     return f"there is no MCP server {printable(name)!r}; {there}"
 
 

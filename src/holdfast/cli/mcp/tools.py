@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from holdfast.cli.tables import counted, printable
+from holdfast.cli.tables import printable
 from holdfast.config import Config, load_config
 from holdfast.errors import HoldfastError
 from holdfast.records import Block, Image, Text, ToolUse
@@ -34,6 +34,7 @@ from holdfast.tools import (
     unwrapped,
 )
 from holdfast.tools.mcp import Hub, McpServer, servers
+from holdfast.wording import counted
 
 from .explain import MOST_CHARS
 
@@ -89,10 +90,10 @@ class OtherServers:
 
     async def call(self, arguments: Mapping[str, Any]) -> tuple[Block, ...]:
         """What the tool answers; a HoldfastError where it does not."""
-        meant = unwrapped(ToolUse("", CALL_TOOL, json.dumps(arguments).encode()))
-        if isinstance(meant, RefusedCall):
-            raise ToolExecutionError(meant.text)
-        name, given = meant
+        unwrapped_call = unwrapped(ToolUse("", CALL_TOOL, json.dumps(arguments).encode()))
+        if isinstance(unwrapped_call, RefusedCall):
+            raise ToolExecutionError(unwrapped_call.text)
+        name, tool_input = unwrapped_call
         hub = await self._started()
         if hub is None:
             raise ToolExecutionError(self._none())
@@ -107,7 +108,7 @@ class OtherServers:
                 "in `read_only` of its server in holdfast.toml."
             )
         context = ToolContext(session="mcp", workspace=Workspace(Path()), cancel=Cancel())
-        return (await tool.run(given, context)).blocks
+        return (await tool.run(tool_input, context)).blocks
 
     async def close(self) -> None:
         """Stop every server that was started."""
@@ -119,11 +120,11 @@ class OtherServers:
         async with self._starting:
             if self._hub is None:
                 config, every = configured()
-                named = {name: server for name, server in every.items() if not server.ourselves}
-                self._blocked = {name: server.blocked for name, server in named.items() if server.blocked}
-                if len(self._blocked) == len(named):
+                others = {name: server for name, server in every.items() if not server.ourselves}
+                self._blocked = {name: server.blocked for name, server in others.items() if server.blocked}
+                if len(self._blocked) == len(others):
                     return None
-                hub = Hub(named, settings=config.settings.mcp, workspace=config.workspace)
+                hub = Hub(others, settings=config.settings.mcp, workspace=config.workspace)
                 await hub.start()
                 self._hub = hub
             return self._hub

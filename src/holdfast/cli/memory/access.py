@@ -181,13 +181,13 @@ def named(view: MemoryView, ids: Sequence[str]) -> list[KnowledgeEntry]:
 
 def one(view: MemoryView, id: str) -> KnowledgeEntry:
     """The entry with this id, or the only one whose id begins with it."""
-    given, knowledge = uncut(id), view.knowledge
-    if is_id(tidy(given)) or len(given) < LEAST:
-        return knowledge.get(given)
-    fitting = begun(given, [each for each, _ in knowledge.store.knowledge_revisions(knowledge.tenant, _EVERY)])
+    entry_id, knowledge = uncut(id), view.knowledge
+    if is_id(tidy(entry_id)) or len(entry_id) < LEAST:
+        return knowledge.get(entry_id)
+    fitting = begun(entry_id, [each for each, _ in knowledge.store.knowledge_revisions(knowledge.tenant, _EVERY)])
     if len(fitting) > 1:
-        raise HoldfastError(f"{_quoted(given)} fits more than one entry; there are {listed(sorted(fitting))}")
-    return knowledge.get(fitting[0] if fitting else given)
+        raise HoldfastError(f"{_quoted(entry_id)} fits more than one entry; there are {listed(sorted(fitting))}")
+    return knowledge.get(fitting[0] if fitting else entry_id)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -204,8 +204,8 @@ def _tenant(store: Store, text: str) -> str:
         return fitting[0]
     names = ", ".join(printable(each)[:128] for each in (fitting or tenants)[:_NAMED])
     names += ", …" if len(fitting or tenants) > _NAMED else ""
-    what = "fits more than one tenant" if fitting else "is no tenant"
-    raise HoldfastError(f"{_quoted(text)} {what}; there are {names}")
+    problem = "fits more than one tenant" if fitting else "is no tenant"
+    raise HoldfastError(f"{_quoted(text)} {problem}; there are {names}")
 
 
 def unstored(project: str | None) -> str | None:
@@ -214,24 +214,24 @@ def unstored(project: str | None) -> str | None:
     return None if where is None else project_name(where)
 
 
-def _project(config: Config, store: Store | None, tenant: str, named: str | None) -> str | None:
+def _project(config: Config, store: Store | None, tenant: str, project: str | None) -> str | None:
     """The project that was named: one that is known, a directory, or any other name; otherwise the configured one, or
     the workspace, as an agent would have it. Clients of the gateway have no workspace that is known."""
-    if named is None:
+    if project is None:
         here = str(project_of(config.workspace or Path())) if tenant == LOCAL else None
         return config.settings.memory.project or here
-    if not named.strip():
+    if not project.strip():
         raise HoldfastError("--project names nothing; give a directory or a name")
-    if not named.startswith((".", "/", "~")):
-        own = KnowledgeFilter(project=project_name(named), projects="project", forgotten=True)
-        known = store is not None and bool(store.knowledge_entries(tenant, own, limit=1))
-        if known or not _is_directory(Path(named)):
-            return named
+    if not project.startswith((".", "/", "~")):
+        own = KnowledgeFilter(project=project_name(project), projects="project", forgotten=True)
+        has_entries = store is not None and bool(store.knowledge_entries(tenant, own, limit=1))
+        if has_entries or not _is_directory(Path(project)):
+            return project
     try:
-        return str(project_of(Path(named).expanduser()))
+        return str(project_of(Path(project).expanduser()))
     except (OSError, RuntimeError, ValueError) as problem:
         raise HoldfastError(
-            f"the project {_quoted(named)} cannot be used ({printable(problem)}); name another"
+            f"the project {_quoted(project)} cannot be used ({printable(problem)}); name another"
         ) from problem
 
 

@@ -66,8 +66,8 @@ def command(
     """
     if everywhere and project is not None:
         raise click.UsageError("--everywhere and --project exclude one another; choose one.")
-    given: dict[str, Any] = {"title": title, "content": content, "category": category, "confidence": confidence}
-    given = {name: value for name, value in given.items() if value is not None}
+    fields: dict[str, Any] = {"title": title, "content": content, "category": category, "confidence": confidence}
+    fields = {name: value for name, value in fields.items() if value is not None}
     with looking(tenant, project) as view:
         if view is None:
             raise nothing_stored()
@@ -75,13 +75,13 @@ def command(
         if before.forgotten_at is not None:
             raise HoldfastError(f"{before.id} is forgotten; `holdfast memory restore {before.id}` takes it back first")
         if project is not None:
-            given["project"] = view.project
+            fields["project"] = view.project
     if everywhere:
-        given["everywhere"] = True
-    if given:
+        fields["everywhere"] = True
+    if fields:
         if content == STANDARD:
-            given["content"] = read(STANDARD)
-        after = _changed(tenant, before, given, source)
+            fields["content"] = read(STANDARD)
+        after = _changed(tenant, before, fields, source)
     elif can_edit():
         after = _edited(tenant, before, source)
     else:
@@ -92,11 +92,11 @@ def command(
         _print(before, after)
 
 
-def _changed(tenant: str | None, before: KnowledgeEntry, given: dict[str, Any], source: str) -> KnowledgeEntry:
+def _changed(tenant: str | None, before: KnowledgeEntry, fields: dict[str, Any], source: str) -> KnowledgeEntry:
     """The entry as it is then; as it was where nothing is to be changed."""
     with changing(tenant) as view:
         try:
-            return view.knowledge.edit(before.id, **given, source=source, expected=before.revision)
+            return view.knowledge.edit(before.id, **fields, source=source, expected=before.revision)
         except UnchangedError:
             return before
 
@@ -200,10 +200,10 @@ def add_command(
                     f"{there.id} says this already ({there.category}, {_place(there)}); "
                     f"`holdfast memory edit {there.id}` changes it. Nothing was added"
                 )
-            made = view.knowledge.add(
+            added = view.knowledge.add(
                 title, text, category=category, everywhere=everywhere, confidence=confidence, source=source
             )
-            return made, view.config.settings.memory.placement
+            return added, view.config.settings.memory.placement
 
     if content is None and can_edit():
         with drafting(_HELP, "memory", "give it as `holdfast memory add TITLE - < FILE`") as draft:

@@ -58,10 +58,10 @@ def _said(entries: list[KnowledgeEntry], *, erase: bool) -> str:
 
 
 def _check(entries: list[KnowledgeEntry]) -> None:
-    gone = [entry.id for entry in entries if entry.forgotten_at is not None]
-    if gone:
-        verb = "is" if len(gone) == 1 else "are"
-        raise HoldfastError(f"{listed(gone)} {verb} forgotten already; --erase removes for good")
+    forgotten = [entry.id for entry in entries if entry.forgotten_at is not None]
+    if forgotten:
+        verb = "is" if len(forgotten) == 1 else "are"
+        raise HoldfastError(f"{listed(forgotten)} {verb} forgotten already; --erase removes for good")
 
 
 def _ask(entries: list[KnowledgeEntry], *, erase: bool) -> None:
@@ -69,10 +69,10 @@ def _ask(entries: list[KnowledgeEntry], *, erase: bool) -> None:
         click.echo(printable(f"  {entry.id}  {entry.title}"), err=True)
     if len(entries) > MOST_NAMED:
         click.echo(f"  and {len(entries) - MOST_NAMED:,} more", err=True)
-    what = "Erase this for good" if erase else "Forget this"
-    what += f" ({counted_entries(len(entries))})?" if len(entries) > 1 else "?"
+    question = "Erase this for good" if erase else "Forget this"
+    question += f" ({counted_entries(len(entries))})?" if len(entries) > 1 else "?"
     try:
-        sure = click.confirm(what, err=True)
+        sure = click.confirm(question, err=True)
     except RuntimeError as problem:  # click.Abort at the end of standard input; also where there is none
         raise HoldfastError("nothing was forgotten: nobody answered; --yes does it without asking") from problem
     if not sure:

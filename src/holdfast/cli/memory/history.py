@@ -83,9 +83,9 @@ def _lines(revisions: list[KnowledgeRevision]) -> Iterator[str]:
 
 def _head(revision: KnowledgeRevision, *, restored: bool = False) -> str:
     """Also an import takes back what was forgotten: `restored` says that it was."""
-    done = "restored" if restored else _DONE.get(revision.operation, revision.operation)
+    operation = "restored" if restored else _DONE.get(revision.operation, revision.operation)
     by = f" by {revision.by}" if revision.by else ""
-    return printable(f"Revision {revision.entry.revision}: {done} {tables.instant(utc_time(revision.at))}{by}")
+    return printable(f"Revision {revision.entry.revision}: {operation} {tables.instant(utc_time(revision.at))}{by}")
 
 
 def _whole(revision: KnowledgeRevision) -> Iterator[str]:

@@ -171,9 +171,9 @@ def _lines(listing: EntryListing, room: int | None, *, narrowed: bool, many: boo
     if narrowed:
         yield from tables.wrapped(f"No entry is of this kind.{_elsewhere(listing, many)}", room)
         return
-    whose = "" if listing.tenant == LOCAL else f" for {listing.tenant}"
+    of_tenant = "" if listing.tenant == LOCAL else f" for {listing.tenant}"
     where = "" if many or listing.project is None else f" in {project_label(listing.project)} or in every project"
-    yield from tables.wrapped(f"Nothing is remembered{whose}{where}.{_elsewhere(listing, many)}", room)
+    yield from tables.wrapped(f"Nothing is remembered{of_tenant}{where}.{_elsewhere(listing, many)}", room)
     if listing.tenant == LOCAL:
         yield from tables.wrapped("To remember something in this project, or with --everywhere in all of them:", room)
         yield EXAMPLE

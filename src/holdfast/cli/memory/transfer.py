@@ -129,16 +129,16 @@ def import_entries(
         with _looking(tenant, project) as view:
             plan = planned(view.knowledge, text, source=source)
             changes = list(_changes(plan, {entry.id: entry for entry in view.every()}))
-        done, newer = plan.imported, plan.newer
+        imported, newer = plan.imported, plan.newer
     else:
         changes, newer = [], ()
         with changing(tenant, project, new=True) as view:
-            done = import_(view.knowledge, text, source=source, force=force)
+            imported = import_(view.knowledge, text, source=source, force=force)
     if json_:
-        named = {section.id for section in parsed(text)} if dry_run else {*done.added}
-        print_json(_shown(done, named, newer, dry_run=dry_run))
+        ids = {section.id for section in parsed(text)} if dry_run else {*imported.added}
+        print_json(_shown(imported, ids, newer, dry_run=dry_run))
         return
-    for line in (*changes, *_summary(done, newer, dry_run=dry_run, force=force)):
+    for line in (*changes, *_summary(imported, newer, dry_run=dry_run, force=force)):
         click.echo(line)
 
 
@@ -153,13 +153,13 @@ def _looking(tenant: str | None, project: str | None) -> Iterator[MemoryView]:
         yield memories(load_config(), store, None, project)
 
 
-def _shown(done: Imported, named: Container[str | None], newer: tuple[str, ...], *, dry_run: bool) -> ImportShown:
+def _shown(imported: Imported, ids: Container[str | None], newer: tuple[str, ...], *, dry_run: bool) -> ImportShown:
     return ImportShown(
         dry_run=dry_run,
-        added=tuple(each if each in named else None for each in done.added),
-        changed=done.changed,
-        restored=done.restored,
-        unchanged=done.unchanged,
+        added=tuple(each if each in ids else None for each in imported.added),
+        changed=imported.changed,
+        restored=imported.restored,
+        unchanged=imported.unchanged,
         newer=newer,
     )
 
@@ -172,13 +172,18 @@ def _changes(plan: Planned, entries: Mapping[str, KnowledgeEntry]) -> Iterator[s
             yield printable(f"add: {entry.title} ({project_label(entry.project)})")
             continue
         late = f" (changed here {tables.instant(utc_time(before.updated_at))}, after the file)"
-        what = "restore" if before.forgotten_at is not None else "change"
-        yield printable(f"{what} {entry.id}: {entry.title}{late if entry.id in plan.newer else ''}")
+        verb = "restore" if before.forgotten_at is not None else "change"
+        yield printable(f"{verb} {entry.id}: {entry.title}{late if entry.id in plan.newer else ''}")
         yield from (f"  {line}" for line in differences(before, entry))
 
 
-def _summary(done: Imported, newer: Sequence[str], *, dry_run: bool, force: bool) -> list[str]:
-    numbers = {"added": done.added, "changed": done.changed, "restored": done.restored, "unchanged": done.unchanged}
+def _summary(imported: Imported, newer: Sequence[str], *, dry_run: bool, force: bool) -> list[str]:
+    numbers = {
+        "added": imported.added,
+        "changed": imported.changed,
+        "restored": imported.restored,
+        "unchanged": imported.unchanged,
+    }
     counts = ", ".join(f"{len(ids):,} {name}" for name, ids in numbers.items() if ids) or "the file has no entry"
     text = f"Nothing was changed (--dry-run); it would be: {counts}." if dry_run else f"Imported: {counts}."
     if newer and not force:

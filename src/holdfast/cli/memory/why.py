@@ -83,11 +83,11 @@ def command(id: str, query: str | None, limit: int, tenant: str | None, project:
         entry = one(view, id)
         times = view.knowledge.shown(entry.id, limit + 1)
         history = view.knowledge.history(entry.id)
-        gone = {each.entry.revision for each in history if each.entry.forgotten_at is not None}
+        forgotten = {each.entry.revision for each in history if each.entry.forgotten_at is not None}
         why = EntryOutlook(
             id=entry.id,
             title=entry.title,
-            shown=tuple(_shown(each, gone) for each in times[:limit]),
+            shown=tuple(_shown(each, forgotten) for each in times[:limit]),
             now=Judge(view.config.settings, view.knowledge).judge(entry, None if query is None else mend(query)),
         )
     if json_:
@@ -97,7 +97,7 @@ def command(id: str, query: str | None, limit: int, tenant: str | None, project:
         click.echo(line)
 
 
-def _shown(each: ShownEntry, gone: Container[int]) -> PromptPlacement:
+def _shown(each: ShownEntry, forgotten: Container[int]) -> PromptPlacement:
     return PromptPlacement(
         at=utc_time(each.at),
         session=each.session,
@@ -105,7 +105,7 @@ def _shown(each: ShownEntry, gone: Container[int]) -> PromptPlacement:
         place=each.place,
         why=each.why,
         revision=each.revision,
-        withdrawn=each.revision in gone,
+        withdrawn=each.revision in forgotten,
     )
 
 

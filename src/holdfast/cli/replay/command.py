@@ -34,6 +34,7 @@ from holdfast.lab import (
     summary,
 )
 from holdfast.report.logs import REQUESTS, SESSIONS, BrokenSource, Record, Source
+from holdfast.wording import counted
 
 from .. import completion, tables
 from ..explain.log_reader import each
@@ -248,7 +249,7 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda count: None
         return
-    with click.progressbar(length=total, label=f"Replaying {tables.counted(total, 'request')}", file=sys.stderr) as bar:
+    with click.progressbar(length=total, label=f"Replaying {counted(total, 'request')}", file=sys.stderr) as bar:
         yield bar.update
 
 

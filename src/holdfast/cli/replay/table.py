@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.cli import tables
-from holdfast.cli.tables import Column, count, counted, dollars, printable, share
+from holdfast.cli.tables import Column, count, dollars, printable, share
 from holdfast.lab import RECORDED, ReplayReport, Result
+from holdfast.wording import counted
 
 TTLS = ("5m", "1h", "30m")
 
@@ -63,8 +64,8 @@ def method(report: ReplayReport) -> Iterator[str]:
 
 def speed(report: ReplayReport) -> str:
     rate = f" ({report.requests / report.seconds:,.0f} a second)" if report.seconds else ""
-    said = f"{counted(report.requests, 'request')} replayed in {report.seconds:.1f} s{rate}"
-    return said + (f"; the optimum took {report.optimum_seconds:.1f} s." if report.optimum_seconds else ".")
+    sentence = f"{counted(report.requests, 'request')} replayed in {report.seconds:.1f} s{rate}"
+    return sentence + (f"; the optimum took {report.optimum_seconds:.1f} s." if report.optimum_seconds else ".")
 
 
 def _title(report: ReplayReport, results: Sequence[Result]) -> str:

@@ -14,11 +14,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.cli import tables
-from holdfast.cli.tables import counted, printable
+from holdfast.cli.tables import printable
 from holdfast.config import ROOTS, Config, Origin, load_config
 from holdfast.config import printable as printable_path
 from holdfast.errors import HoldfastError
 from holdfast.skills import FILE, Skill, SkillRoot, SkillStore, load_roots, roots_of
+from holdfast.wording import counted
 
 _NEAREST = 3
 
@@ -37,14 +38,14 @@ class InstalledSkills(Struct, frozen=True):
         return skill
 
     def _unknown(self, name: str) -> str:
-        what = f"there is no skill {printable(name)[:128]!r}"
+        problem = f"there is no skill {printable(name)[:128]!r}"
         for each in self.skills.skipped:
             if name in (each.path.name, each.path.parent.name):
-                return f"{what}: {printable(each.path)} is not loaded, {printable(each.reason)}"
+                return f"{problem}: {printable(each.path)} is not loaded, {printable(each.reason)}"
         names = [skill.name for skill in self.skills.list_skills()]
         close = difflib.get_close_matches(name[:128].lower(), names, n=_NEAREST, cutoff=0.5)
         hint = f"did you mean {either(close)}?" if close else "`holdfast skills list` lists what there is"
-        return f"{what}; {hint}"
+        return f"{problem}; {hint}"
 
 
 def find() -> InstalledSkills:
@@ -101,9 +102,9 @@ def advice(installed: InstalledSkills, room: int | None) -> Iterator[str]:
     if not unused:
         return
     yield ""
-    what = ", ".join(f"{counted(number, 'skill')} in {name}" for name, number in unused.items())
+    places = ", ".join(f"{counted(number, 'skill')} in {name}" for name, number in unused.items())
     place, line = _place(installed.config, _toml((*_written(installed.config), *unused)))
-    yield from tables.wrapped(f"Not used: {what}. To have them too, {place}:", room)
+    yield from tables.wrapped(f"Not used: {places}. To have them too, {place}:", room)
     yield printable(f"  {line}")
 
 

@@ -10,10 +10,11 @@ import click
 from msgspec import Struct
 
 from holdfast.cli import tables
-from holdfast.cli.tables import Column, counted, printable
+from holdfast.cli.tables import Column, printable
 from holdfast.facts import heuristic_tokens
 from holdfast.skills import BODY_WARN_TOKENS, DESCRIPTION_CHARS, Skill, listed, long_description, render_index
 from holdfast.tools import mend
+from holdfast.wording import counted
 
 from ..store_options import print_json
 from .access import InstalledSkills, advice, find, near, short

@@ -9,9 +9,10 @@ import click
 from msgspec import Struct
 
 from holdfast.cli import tables
-from holdfast.cli.tables import counted, printable
+from holdfast.cli.tables import printable
 from holdfast.skills import BODY_WARN_TOKENS, Skill, files_of, named
 from holdfast.tools import mend
+from holdfast.wording import counted
 
 from ..store_options import print_json
 from .access import InstalledSkills, find

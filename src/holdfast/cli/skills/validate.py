@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.cli import tables
-from holdfast.cli.tables import counted, printable
+from holdfast.cli.tables import printable
 from holdfast.config import load_config
 from holdfast.errors import HoldfastError
 from holdfast.skills import (
@@ -26,6 +26,7 @@ from holdfast.skills import (
     validate_dir,
 )
 from holdfast.tools import mend
+from holdfast.wording import counted
 
 from ..store_options import print_json
 from .access import either, near, quiet
@@ -139,11 +140,11 @@ class _Check:
         if refused is not None:
             self._add(path, refused)
             return True
-        allowed, found = self._allowed | {Path(os.path.realpath(path))}, False
+        allowed, has_name = self._allowed | {Path(os.path.realpath(path))}, False
         for child in sorted(path.iterdir()):
             if not child.name.startswith("."):
-                found = self._child(child, allowed) or found
-        return found
+                has_name = self._child(child, allowed) or has_name
+        return has_name
 
     def _child(self, path: Path, allowed: Set[Path]) -> bool:
         try:
@@ -172,12 +173,12 @@ class _Check:
     def _other(self, path: Path, error: OSError | ValueError | None = None) -> None:
         """What is no skill: no such file, or one of another kind."""
         try:
-            what = f"this is no {FILE}" if os.path.lexists(path) else "there is no such file or directory"
+            problem = f"this is no {FILE}" if os.path.lexists(path) else "there is no such file or directory"
         except ValueError as refused:
             error = refused
         if error is not None:
-            what = f"this cannot be read ({reason(error)})"
-        self._add(path, f"{what}; name a skill's directory or a directory of skills")
+            problem = f"this cannot be read ({reason(error)})"
+        self._add(path, f"{problem}; name a skill's directory or a directory of skills")
 
     def _add(self, path: Path, *found: SkillProblem | str) -> None:
         problems = tuple(SkillProblem(message=each) if isinstance(each, str) else each for each in found)
@@ -193,9 +194,9 @@ def _is_skill(path: Path) -> bool:
 
 
 def _none_in(path: Path) -> str:
-    what = f"there are no skills in this directory: neither it nor one in it has a {FILE}"
+    problem = f"there are no skills in this directory: neither it nor one in it has a {FILE}"
     below = [str(path / each) for each in _BELOW if (path / each).is_dir()]
-    return f"{what}; did you mean {either(below)}?" if below else what
+    return f"{problem}; did you mean {either(below)}?" if below else problem
 
 
 def _encodable(each: CheckedSkill) -> CheckedSkill:

@@ -74,16 +74,16 @@ def command(tenant: str, yes: bool, json_: bool) -> None:
                 for table, number in tenant_removal.count(connection, each).items():
                     click.echo(f"  {number:>9,}  {table}", err=True)
             confirmed(f"Remove everything of {printable(', '.join(names))} for good?", "nothing was removed")
-        done = [_forget(config, path, connection, each) for each in names]
+        removals = [_forget(config, path, connection, each) for each in names]
     if json_:
-        print_json(ForgottenAccount(done))
+        print_json(ForgottenAccount(removals))
         return
-    for gone in done:
-        click.echo(printable(f"Forgot {gone.tenant}:"))
-        files = {"blobs": gone.blobs, "conversations": gone.logs, "offloaded results": gone.offloaded}
-        for what, number in (*gone.rows.items(), *files.items(), ("break reports", gone.reports)):
+    for removal in removals:
+        click.echo(printable(f"Forgot {removal.tenant}:"))
+        files = {"blobs": removal.blobs, "conversations": removal.logs, "offloaded results": removal.offloaded}
+        for noun, number in (*removal.rows.items(), *files.items(), ("break reports", removal.reports)):
             if number:
-                click.echo(f"  {number:>9,}  {what}")
+                click.echo(f"  {number:>9,}  {noun}")
 
 
 def _forget(config: Config, path: Path, connection: sqlite3.Connection, tenant: str) -> Forgotten:
@@ -102,19 +102,19 @@ def _found(names: list[str], text: str) -> str:
     if len(fitting) == 1:
         return fitting[0]
     shown = ", ".join(printable(name[:24]) for name in (fitting or names)[:_NAMED]) or "none"
-    what = "fits more than one tenant" if fitting else "is no tenant of this store"
-    raise HoldfastError(f"{printable(text)!r} {what}; there are {shown}")
+    problem = "fits more than one tenant" if fitting else "is no tenant of this store"
+    raise HoldfastError(f"{printable(text)!r} {problem}; there are {shown}")
 
 
 def _files(config: Config, tenant: str, sessions: set[str], claimed: set[str]) -> tuple[int, int, int]:
     """Remove logs and offloaded results; for this user also conversations that are in no store, and what was typed."""
     home, logs, offloaded, others = config.home, 0, 0, 0
     folder = home / SESSIONS
-    mine = set(sessions)
+    own = set(sessions)
     if tenant == LOCAL:
-        mine |= {file.name.removesuffix(SUFFIX) for file in folder.glob(f"*{SUFFIX}")} - claimed
+        own |= {file.name.removesuffix(SUFFIX) for file in folder.glob(f"*{SUFFIX}")} - claimed
         others += _removed(home / HISTORY)
-    for session in mine:
+    for session in own:
         if "/" not in session and session not in ("", ".", ".."):
             logs += _removed(folder / f"{session}{SUFFIX}")
             others += _removed(folder / f"{session}{SUFFIX}{TORN}")

@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from holdfast.cli.tables import counted, printable
+from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
 from holdfast.gateway import AGENT, Retention
 from holdfast.store import SMALL, Pruned, StoreInUseError, alone, back_up, blobs_of, check, open_store, vacuum
+from holdfast.wording import counted
 
 from ..store_options import print_json
 from .access import Progress, configured, confirmed, json_option, room, size
@@ -42,8 +43,10 @@ def check_command(json_: bool) -> int:
     for line in result.leftovers:
         click.echo(printable(f"left over: {line}"))
     state = f"{counted(len(result.damage), 'problem')}" if result.damage else "whole"
-    what = f"{size(result.size)}, {counted(result.pages, 'page')} ({result.free_pages:,} free), schema {result.schema}"
-    click.echo(printable(f"{result.path}: {state}; {what}, {counted(result.blobs, 'blob')}."))
+    summary = (
+        f"{size(result.size)}, {counted(result.pages, 'page')} ({result.free_pages:,} free), schema {result.schema}"
+    )
+    click.echo(printable(f"{result.path}: {state}; {summary}, {counted(result.blobs, 'blob')}."))
     return 1 if result.damage else 0
 
 
@@ -113,11 +116,11 @@ def prune(age: str | None, dry_run: bool, yes: bool, json_: bool) -> None:
         if not yes and any(getattr(would, f"{name}s") for name in _NAMES):
             confirmed(f"Remove {_named(would)} older than {old}?", "nothing was removed")
         progress, was = Progress(), room(path)
-        done = store.prune(
+        pruned = store.prune(
             before, keep=keep, keep_client=AGENT, progress=lambda what, count: progress(f"{count:,} {what} removed")
         )
         store.give_back()
-    _say(done, json_, f"Removed what was older than {old} ({size(was)} before, {size(room(path))} now):")
+    _say(pruned, json_, f"Removed what was older than {old} ({size(was)} before, {size(room(path))} now):")
 
 
 def _days(age: str) -> int:

@@ -65,11 +65,11 @@ class Worth:
         return set(entries) if left == held else {entry for entry in entries if self._bits[entry] & left}
 
     def demand(self, entries: Sequence[Entry]) -> Demand:
-        bars = known = 0
+        bars = same_keys = 0
         for entry in entries:
             bars |= self._barrers[entry]
-            known |= self._same_key[entry.key]
-        return Demand(self._all(entries), tuple(self._coverers[entry] for entry in entries), bars & ~known)
+            same_keys |= self._same_key[entry.key]
+        return Demand(self._all(entries), tuple(self._coverers[entry] for entry in entries), bars & ~same_keys)
 
     def _all(self, entries: Iterable[Entry]) -> int:
         bits = 0
@@ -139,8 +139,8 @@ def begun(live: Entries, pending: Entries, now: float) -> tuple[Entries, Entries
     """The entries once the answers that begin by now have made theirs readable (A11)."""
     by_key = {entry.key: entry for entry in live}
     for entry in sorted((e for e in pending if e.readable <= now), key=lambda e: e.readable):
-        known = by_key.get(entry.key)
-        if known is None or known.expires < entry.expires:
+        earlier = by_key.get(entry.key)
+        if earlier is None or earlier.expires < entry.expires:
             by_key[entry.key] = replace(entry, readable=0.0)  # since when matters no more
     return (
         tuple(sorted((e for e in by_key.values() if e.expires >= now), key=lambda e: e.key)),
@@ -199,15 +199,15 @@ class Frontier:
 
     def _without_dominated(self, states: Sequence[SearchState], worth: Worth) -> list[SearchState]:
         """Drop a state if one that costs no more has an entry at least as good for each of its entries."""
-        kept: list[SearchState] = []
+        best: list[SearchState] = []
         held: list[int] = []
         for state in states:  # cheapest first
             self._patience.take(len(held) * _COMPARED)
             demand = worth.demand((*state.live, *state.pending))
             if not any(demand.met_by(better) for better in held):
-                kept.append(state)
+                best.append(state)
                 held.append(demand.held)
-        return kept
+        return best
 
     def _read_later(self, entry: Entry, after: int) -> bool:
         use = self._tree.next_use(entry, after)
@@ -218,8 +218,8 @@ def _keep(
     best: dict[tuple[Entries, Entries], SearchState], state: SearchState, live: Entries, pending: Entries
 ) -> None:
     """The cheapest state with these entries."""
-    known = best.get((live, pending))
-    if known is None or state.cost < known.cost:
+    cheapest = best.get((live, pending))
+    if cheapest is None or state.cost < cheapest.cost:
         best[live, pending] = replace(state, live=live, pending=pending)
 
 
@@ -288,10 +288,10 @@ class KeepAlive:
         dying = [e for e in entries if e.expires < end and self._tree.next_use(e, number - 1) is not None]
         lasting = tuple(e for e in entries if e.expires >= end)
         for size in range(1, len(dying) + 1):
-            for kept in combinations(dying, size):
-                most = limit((*lasting, *kept))
-                if state.cost + max(self.least(entry, end) for entry in kept) <= most:
-                    yield from self._keep({entry.key for entry in kept}, state, end, most)
+            for saved in combinations(dying, size):
+                most = limit((*lasting, *saved))
+                if state.cost + max(self.least(entry, end) for entry in saved) <= most:
+                    yield from self._keep({entry.key for entry in saved}, state, end, most)
 
     def _keep(self, keys: set[bytes], state: SearchState, end: float, limit: int) -> Iterator[SearchState]:
         """Ping so that all of these are alive at the end: whenever one is due, it or a longer one is read."""
@@ -307,13 +307,13 @@ class KeepAlive:
                     continue
                 for entries, chosen in self._pinged(keys, *begun(live, pending, due), due):
                     dearer = cost + sum(self._price(entry) for entry in chosen)
-                    known = ahead.get(entries)
-                    if known is not None and known[0] <= dearer:
+                    cheapest = ahead.get(entries)
+                    if cheapest is not None and cheapest[0] <= dearer:
                         continue
                     left = max(self.least(entry, end) for each in entries for entry in each if entry.key in keys)
                     if dearer + left <= limit:
-                        told = tuple(Ping(due, *self._tree.home[entry.key], entry.tokens) for entry in chosen)
-                        ahead[entries] = (dearer, pings + told)
+                        due_pings = tuple(Ping(due, *self._tree.home[entry.key], entry.tokens) for entry in chosen)
+                        ahead[entries] = (dearer, pings + due_pings)
             courses = ahead
 
     def least(self, entry: Entry, end: float) -> int:
@@ -327,14 +327,14 @@ class KeepAlive:
         self, keys: set[bytes], live: Entries, pending: Entries, due: float
     ) -> Iterator[tuple[tuple[Entries, Entries], Entries]]:
         """Each way to save what is due now: every such entry is read, or a longer one that is to be kept too."""
-        wanted = [entry for entry in live if entry.key in keys]
-        dying = [entry for entry in wanted if entry.expires == due]
+        to_keep = [entry for entry in live if entry.key in keys]
+        dying = [entry for entry in to_keep if entry.expires == due]
         ends = [
             one
             for one in dying
             if not any(one is not other and self._tree.extends(other.key, one.key) for other in dying)
         ]
-        choices = [[entry for entry in wanted if self._tree.extends(entry.key, one.key)] for one in ends]
+        choices = [[entry for entry in to_keep if self._tree.extends(entry.key, one.key)] for one in ends]
         for chosen in dict.fromkeys(tuple(sorted(set(each), key=lambda e: e.key)) for each in product(*choices)):
             yield (tuple(self._refresh(entry, chosen, due) for entry in live), pending), chosen
 

@@ -41,7 +41,7 @@ class Tree:
             _ends(marks, counts) for marks, counts in zip(self._markable, shared, strict=True)
         ]
         open_to = self._markable if raises else self.places
-        nodes = {call.prompt.keys[i] for call, found in zip(calls, open_to, strict=True) for i in found}
+        nodes = {call.prompt.keys[i] for call, blocks in zip(calls, open_to, strict=True) for i in blocks}
         nodes.update(call.warm.key for call in calls if call.warm is not None)
         self.nodes: list[tuple[int, ...]] = []
         self.home: dict[bytes, tuple[int, int]] = {}
@@ -115,7 +115,7 @@ class Tree:
         price = self._prices
         paid = (price.writes["5m"] - price.unit) * price.over // price.under + 1  # the write is another call's
         prompt = self.calls[number].prompt
-        found: list[int] = []
+        stubs: list[int] = []
         right: list[tuple[int, int | None]] = []  # ends and steps of the group's later candidates
         for block in reversed(self._markable[number]):
             beyond = self.after(number, block)
@@ -125,29 +125,29 @@ class Tree:
             end, step = prompt.ends[block], prompt.ends[beyond] - prompt.ends[block]
             # One call has to raise it, and another to come back for it.
             if shared[block] > 1 and not any(self.cheaper(longer, other, end, step, paid) for longer, other in right):
-                found.append(block)
+                stubs.append(block)
                 right.append((end, step))
-        return tuple(reversed(found))
+        return tuple(reversed(stubs))
 
 
 def _shared(calls: Sequence[TimedCall]) -> list[list[int]]:
     """For each block of each call how many later calls contain the prefix that ends there."""
     later: dict[bytes, int] = {}
-    found: list[list[int]] = []
+    counts: list[list[int]] = []
     for call in reversed(calls):
-        found.append([later.get(key, 0) for key in call.prompt.keys])
+        counts.append([later.get(key, 0) for key in call.prompt.keys])
         for key in call.prompt.keys:
             later[key] = later.get(key, 0) + 1
-    return found[::-1]
+    return counts[::-1]
 
 
 def _ends(markable: Sequence[int], shared: Sequence[int]) -> tuple[int, ...]:
     """The blocks at whose end later calls leave this one, moved back to where a marker may stand."""
-    found: set[int] = set()
+    ends: set[int] = set()
     for i, count in enumerate(shared):
         if count > (shared[i + 1] if i + 1 < len(shared) else 0) and (at := bisect_right(markable, i)):
-            found.add(markable[at - 1])
-    return tuple(sorted(found))
+            ends.add(markable[at - 1])
+    return tuple(sorted(ends))
 
 
 _NEVER: frozenset[int] = frozenset()
@@ -155,12 +155,12 @@ _NEVER: frozenset[int] = frozenset()
 
 def _warm(calls: Sequence[TimedCall]) -> dict[bytes, frozenset[int]]:
     """For each block the calls that find it because it is given to them."""
-    found: dict[bytes, frozenset[int]] = {}
+    by_key: dict[bytes, frozenset[int]] = {}
     for number, call in enumerate(calls):
         if call.warm is not None:
             for key in call.prompt.keys[: call.prompt.keys.index(call.warm.key) + 1]:
-                found[key] = found.get(key, _NEVER) | {number}
-    return found
+                by_key[key] = by_key.get(key, _NEVER) | {number}
+    return by_key
 
 
 class Bound:
@@ -180,12 +180,12 @@ class Bound:
         lost: dict[tuple[bytes, int], int] = {}
         warm = _warm(calls)
         # blocks that came together go together
-        known: dict[tuple[tuple[int, ...], frozenset[int]], list[tuple[int, int, int]]] = {}
+        costs: dict[tuple[tuple[int, ...], frozenset[int]], list[tuple[int, int, int]]] = {}
         for key, numbers in readers.items():
             since, alike = 0, (tuple(numbers), warm.get(key, _NEVER))
-            if alike not in known:
-                known[alike] = self._block(*alike)
-            for number, best, missed in known[alike]:
+            if alike not in costs:
+                costs[alike] = self._block(*alike)
+            for number, best, missed in costs[alike]:
                 steps[since] += best * sizes[key]
                 steps[number + 1] -= best * sizes[key]
                 lost[key, number] = (missed - best) * sizes[key]
@@ -207,23 +207,23 @@ class Bound:
         It may still be there for the next one: as part of an entry that goes on in another way. The calls in `warm`
         find it whatever was done before.
         """
-        price, found = self._prices, list[tuple[int, int, int]]()
+        price, costs = self._prices, list[tuple[int, int, int]]()
         dead = alive = 0
         for rank in range(len(numbers) - 1, -1, -1):
             factor = price.factor(self._calls[numbers[rank]].prompt.tokens)
-            kept = dead
+            onward = dead
             if rank + 1 < len(numbers):
-                kept = min(dead, alive + self._bridge(numbers[rank], numbers[rank + 1]))
+                onward = min(dead, alive + self._bridge(numbers[rank], numbers[rank + 1]))
             dead, alive = (
-                min(price.unit * factor + dead, self._write * factor + kept),
-                price.read * factor + kept,
+                min(price.unit * factor + dead, self._write * factor + onward),
+                price.read * factor + onward,
             )
-            given = numbers[rank] in warm
+            is_warm = numbers[rank] in warm
             reachable = rank and (self._pings or self._gap(numbers[rank - 1], numbers[rank]) <= self._longest)
-            best = min(dead, alive) if reachable or given else dead
-            found.append((numbers[rank], best, max(best, min(dead, price.unit * factor + kept))))
-            dead = best if given else dead
-        return found[::-1]
+            best = min(dead, alive) if reachable or is_warm else dead
+            costs.append((numbers[rank], best, max(best, min(dead, price.unit * factor + onward))))
+            dead = best if is_warm else dead
+        return costs[::-1]
 
     def _bridge(self, one: int, other: int) -> int:
         """What it costs to keep a token from one call to another."""

@@ -65,9 +65,9 @@ def optimal(
     _check(calls, model)
     if not calls:
         return Optimum(Decimal(0), ())
-    found = _Search(calls, model, pings=pings, patience=patience).run()
-    plan, kept = _told(found.step)
-    return Optimum(prices(model).tokens(found.cost), plan, kept)
+    best = _Search(calls, model, pings=pings, patience=patience).run()
+    plan, pings_made = _told(best.step)
+    return Optimum(prices(model).tokens(best.cost), plan, pings_made)
 
 
 def _check(calls: Sequence[TimedCall], model: ModelFacts) -> None:
@@ -140,7 +140,7 @@ class _Search:
         at = self._calls[number].at
         if self._keepalive is not None and number:
             states = [
-                kept for state in states for kept in self._keepalive.until(state, at, number, self._limit(number))
+                later for state in states for later in self._keepalive.until(state, at, number, self._limit(number))
             ]
             states = self._frontier.prune(states, number - 1, at)
         ready = (self._given(arrived(state, at), number) for state in states)
@@ -158,8 +158,8 @@ class _Search:
     def _limit(self, number: int) -> Callable[[tuple[Entry, ...]], int]:
         """What may have been spent when a call begins, by the entries that are alive."""
         here, most = self._here[number], self._known.cost - self._bound.least[number]
-        given = self._warm_block(number)
-        return lambda alive: most - self._bound.beyond(number, max((given, *(here.get(e.key, -1) for e in alive))))
+        warm_block = self._warm_block(number)
+        return lambda alive: most - self._bound.beyond(number, max((warm_block, *(here.get(e.key, -1) for e in alive))))
 
     def _warm_block(self, number: int) -> int:
         """The block up to which a call finds everything whatever was done before, -1 for none."""
@@ -188,8 +188,8 @@ class _Search:
         ways = [self._bound.beyond(number, self._warm_block(number))]
         for entry in (*state.live, *state.pending):
             if entry.key in here and (entry.expires >= at or (self._keepalive is not None and not begins)):
-                kept = self._keepalive.least(entry, at) if self._keepalive is not None else 0
-                ways.append(self._bound.beyond(number, here[entry.key]) + kept)
+                ping_cost = self._keepalive.least(entry, at) if self._keepalive is not None else 0
+                ways.append(self._bound.beyond(number, here[entry.key]) + ping_cost)
         return least + min(ways)
 
     def _enough(self, pings: bool) -> SearchState:
@@ -197,11 +197,11 @@ class _Search:
         if pings:
             return _Search(self._calls, self._model, pings=False).run()
         plans = [((),) * len(self._calls), rolling(self._calls, "5m"), rolling(self._calls, "1h")]
-        known, plan = min(((spent(self._calls, plan, self._model), plan) for plan in plans), key=lambda pair: pair[0])
+        cost, plan = min(((spent(self._calls, plan, self._model), plan) for plan in plans), key=lambda pair: pair[0])
         step: PlanStep | None = None
         for marks in plan:
             step = PlanStep(step, marks)
-        return SearchState(known, step=step)
+        return SearchState(cost, step=step)
 
     def _reduced(self, number: int, states: Sequence[SearchState]) -> _Places:
         """The call's prompt with only the blocks at which some state has an entry or a marker may stand."""
@@ -210,8 +210,8 @@ class _Search:
         held = [i for i in self._tree.nodes[number] if prompt.keys[i] in keys]
         free, stubs = set(self._tree.places[number]), set(self._tree.stubs[number])
         raised = {i: beyond for i in held if (beyond := self._raising(number, i)) is not None}
-        wanted = {*held, *free, *stubs, *raised.values()}
-        blocks = sorted(wanted | {len(prompt.blocks) - 1} if prompt.blocks else wanted)
+        places_used = {*held, *free, *stubs, *raised.values()}
+        blocks = sorted(places_used | {len(prompt.blocks) - 1} if prompt.blocks else places_used)
         index = {i: n for n, i in enumerate(blocks)}
         return _Places(
             replace(
@@ -272,10 +272,10 @@ class _Places(Struct, frozen=True):
 
     def between(self, base: int, above: int | None, hits: Mapping[int, str]) -> list[tuple[int, Lifetimes]]:
         """Where a call that reads the entry at `base` may write, if it has to stay before `above`."""
-        found = dict(self.free)
+        free = dict(self.free)
         if hits.get(base) == "5m" and base in self.raised:
-            found[self.raised[base]] = (*found.get(self.raised[base], ()), "1h")
-        return sorted((n, ttls) for n, ttls in found.items() if n > base and (above is None or n < above))
+            free[self.raised[base]] = (*free.get(self.raised[base], ()), "1h")
+        return sorted((n, ttls) for n, ttls in free.items() if n > base and (above is None or n < above))
 
 
 def _markings(places: _Places, hits: Mapping[int, str], most: int, *, low: bool) -> Iterator[tuple[Mark, ...]]:

@@ -17,10 +17,10 @@ from .peer import Peer, endings, last_tool, marks, system_texts
 def place(prompt: Prompt) -> tuple[Mark, ...]:
     blocks = prompt.blocks
     first = next((block for block in blocks if block.section == "messages"), None)
-    asked = first if last_tool(prompt) is None else None
+    title_text = first if last_tool(prompt) is None else None
 
     def is_border(block: Block, following: Block) -> bool:
-        if block.message != following.message or block.role != following.role or block is asked:
+        if block.message != following.message or block.role != following.role or block is title_text:
             return True
         return block.kind == "tool_result" and following.kind != "tool_result"
 

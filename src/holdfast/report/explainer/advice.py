@@ -52,12 +52,12 @@ def kind(sentence: str) -> str:
 
 def others(first: str, sentences: Iterable[str]) -> tuple[str, ...]:
     """What further sentences of the same cure name beside the first, each thing once."""
-    found: dict[str, str] = {}
-    known = kind(first)
+    by_kind: dict[str, str] = {}
+    first_kind = kind(first)
     for sentence in sentences:
-        if sentence and len(found) + 1 < SENTENCES and (what := kind(sentence)) != known:
-            found.setdefault(what, happened(sentence))
-    return tuple(found.values())
+        if sentence and len(by_kind) + 1 < SENTENCES and (sentence_kind := kind(sentence)) != first_kind:
+            by_kind.setdefault(sentence_kind, happened(sentence))
+    return tuple(by_kind.values())
 
 
 def with_others(first: str, also: Iterable[str]) -> str:
@@ -117,14 +117,14 @@ _PI_CLOCK = (
 )
 
 
-def at_the_head(found: BreakFinding, count: int, asked: int, client: str) -> BreakFinding:
+def at_the_head(break_: BreakFinding, count: int, turns: int, client: str) -> BreakFinding:
     """A break that read nothing at the first request after a user's message, one of `count` in a lane with so many such
     requests: likely the head changed, with every message or when the client began anew."""
-    told = _EVERY_TURN if count > 1 and 2 * count >= asked else _STARTED
-    dated = found.at is not None and DATED <= found.at < _PI_DATED
-    known = _PI_CLOCK if client == "pi" and dated else ""
-    advice = known + told.format(count=count, asked=asked)
-    return replace(found, cause=HEAD, cure=HEAD, advice=advice, setting=None)
+    opening = _EVERY_TURN if count > 1 and 2 * count >= turns else _STARTED
+    dated = break_.at is not None and DATED <= break_.at < _PI_DATED
+    hint = _PI_CLOCK if client == "pi" and dated else ""
+    advice = hint + opening.format(count=count, asked=turns)
+    return replace(break_, cause=HEAD, cure=HEAD, advice=advice, setting=None)
 
 
 @lru_cache(maxsize=1024)
@@ -136,19 +136,19 @@ def plain(cause: BreakCause, model: ModelFacts) -> Cure:
     return cure_for(case(finding, model))
 
 
-def with_figures(found: BreakFinding, ttl: OtherTtl | None) -> BreakFinding:
+def with_figures(break_: BreakFinding, ttl: OtherTtl | None) -> BreakFinding:
     """A pause with what the hour would have cost in this session."""
-    if found.cause != SHORT_EXPIRY or found.evidence != "usage" or ttl is None:
-        return found
+    if break_.cause != SHORT_EXPIRY or break_.evidence != "usage" or ttl is None:
+        return break_
     if ttl.all_1h >= ttl.as_billed:
-        told = f"an hour for all of it would have cost this session {_dollars(ttl.all_1h)} instead of"
-        advice = f"{CURES[SHORT_EXPIRY]} But {told} {_dollars(ttl.as_billed)}: nothing to change."
-        return replace(found, advice=advice)
+        comparison = f"an hour for all of it would have cost this session {_dollars(ttl.all_1h)} instead of"
+        advice = f"{CURES[SHORT_EXPIRY]} But {comparison} {_dollars(ttl.as_billed)}: nothing to change."
+        return replace(break_, advice=advice)
     advice = (
         f"{CURES[SHORT_EXPIRY]} Written for an hour, this session would have cost {_dollars(ttl.all_1h)} instead of "
         f"{_dollars(ttl.as_billed)}: choose the one-hour lifetime where pauses like this are common."
     )
-    return replace(found, advice=advice, setting=MANAGE)
+    return replace(break_, advice=advice, setting=MANAGE)
 
 
 def markers_for(requests: int, saved: Decimal) -> str:

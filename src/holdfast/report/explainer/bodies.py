@@ -193,7 +193,7 @@ class BodyMemory:
     ) -> planner.PlannedRequest:
         model = _promising(model)
         reading = self._reader.read(body, model)
-        asked = planner.PlanRequest(
+        plan_request = planner.PlanRequest(
             call="",
             prompt=reading.prompt,
             alone=reading.prompt,
@@ -201,7 +201,7 @@ class BodyMemory:
             settings=reading.settings,
             reset=record.reset,
         )
-        return planner.prepare(tenant, ledger, asked, now, _AS_SENT)
+        return planner.prepare(tenant, ledger, plan_request, now, _AS_SENT)
 
     def _keep(self, lane: LaneName, new: _Before) -> None:
         before = self._lanes.pop(lane, None)
@@ -241,8 +241,8 @@ def _promising(model: ModelFacts) -> ModelFacts:
 def facts_of(name: str, dialect: str) -> ModelFacts:
     """What is known of a model as a log names it, called in this dialect if the log says so. Bedrock's ids (also inside
     an ARN) have a colon before their version: what stands before it is no provider."""
-    if (found := _BEDROCK(name)) is not None:
-        return facts.model(f"bedrock:{found[1]}")
+    if (match := _BEDROCK(name)) is not None:
+        return facts.model(f"bedrock:{match[1]}")
     if ":" in name or not dialect:
         return facts.model(name)
     return DIALECTS.get(dialect, DIALECTS["openai_chat"]).facts(name)
@@ -265,25 +265,23 @@ def shown(
     if finding is None:
         return None
     finding = _known_better(finding, expired)
-    found = locate(seen.body, seen.prepared.prompt, seen.earlier, finding.divergence)
+    place = locate(seen.body, seen.prepared.prompt, seen.earlier, finding.divergence)
     marks = seen.prepared.plan.marks
-    cure = cure_for(
-        case(finding, model, path=found.path, before=found.content_before, after=found.content_after, marks=marks)
-    )
-    return BreakEvidence(finding.cause, finding.reason, found, cure)
+    cure = cure_for(case(finding, model, path=place.path, before=place.content_before, after=place.content_after, marks=marks))
+    return BreakEvidence(finding.cause, finding.reason, place, cure)
 
 
 def _expected(seen: ComparedBody, expected: int) -> Expectation | None:
-    """What the core expected, with what was really covered. Where chance denied the request before its hit, the core
+    """What the core expected, with what was really covered. ByteDiff chance denied the request before its hit, the core
     takes nothing for covered and has not asked why it may not be read."""
-    found, prepared = seen.prepared.expectation, seen.prepared
-    if found.grounds is None:
+    expectation, prepared = seen.prepared.expectation, seen.prepared
+    if expectation.grounds is None:
         if prepared.before is None or prepared.comparison is None:
             return None
         before, outcome, model = replace(prepared.before, covered=expected), prepared.outcome, prepared.request.model
         pool, reset = seen.tenant.pool(model), prepared.request.reset
-        found = expect(before, prepared.comparison, outcome, pool, model, reset=reset)
-    return replace(found, expected=expected, counted=True)
+        expectation = expect(before, prepared.comparison, outcome, pool, model, reset=reset)
+    return replace(expectation, expected=expected, counted=True)
 
 
 def _known_better(finding: Finding, expired: float | None) -> Finding:

@@ -152,22 +152,22 @@ class Explainer:
         seen: ComparedBody | None,
         inside: bool,
     ) -> None:
-        at, told, name = record.at, record.told, (session.key, record.agent, record.model)
+        at, logged_break, name = record.at, record.told, (session.key, record.agent, record.model)
         usage = lane.as_written(usage)
         reset, gap = record.reset or lane.reset, lane.gap(at)
         lane.file = session.file
         session.settle(lane, usage)
         lost = lane.lost(usage, self._least)
-        if lost and seen is None and told is None and not record.judged:
+        if lost and seen is None and logged_break is None and not record.judged:
             seen = self._bodies.beside(record, name, lane.model, lane.covered)
         if lost and lane.by_chance(usage) and not (seen is not None and seen.departs):
             lost = 0
-        if told is not None or record.judged:
-            lost = 0 if told is None else told.tokens
+        if logged_break is not None or record.judged:
+            lost = 0 if logged_break is None else logged_break.tokens
         rates, bill = self._paid(session, lane, usage, record) if inside else (None, None)
         passed = lane.expired(usage, gap)
         why = None
-        if lost or told is not None:
+        if lost or logged_break is not None:
             why = self._why(lane, record, usage, seen, rates, reset, passed)
         expired = why is not None and why.cause is not None and why.cause.startswith("ttl_expired")
         if bill is not None and bill.sells:
@@ -236,10 +236,14 @@ class Explainer:
         reset: str | None,
         passed: float | None,
     ) -> _Why:
-        if (told := record.told) is not None:
-            cure = None if told.cure is None else Cure(told.cure, told.advice or "", told.setting)
-            cause = told.cause or (None if told.reset else "unknown")
-            return _Why(cause, told.reset, cure, "log", ByteDiff(told.path, told.offset))
+        if (logged_break := record.told) is not None:
+            cure = (
+                None
+                if logged_break.cure is None
+                else Cure(logged_break.cure, logged_break.advice or "", logged_break.setting)
+            )
+            cause = logged_break.cause or (None if logged_break.reset else "unknown")
+            return _Why(cause, logged_break.reset, cure, "log", ByteDiff(logged_break.path, logged_break.offset))
         by_bytes = None if seen is None else shown(seen, usage, lane.covered, rates, passed)
         if by_bytes is not None:
             return _Why(by_bytes.cause, by_bytes.reset, by_bytes.cure, "bytes", by_bytes.where)
@@ -264,7 +268,7 @@ class Explainer:
         if rates is not None:
             cost = session.paid_again(lost, usage, rates, reset=why.reset is not None)
         place = why.where.place
-        found = BreakFinding(
+        break_ = BreakFinding(
             request=session.numbered,
             at=record.at,
             cause=why.cause,
@@ -288,9 +292,9 @@ class Explainer:
             kind=_kind(record),
         )
         if why.cause == "unknown" and why.evidence == "usage":
-            lane.pending = found  # the next request may tell
+            lane.pending = break_  # the next request may tell
         else:
-            session.broke(found)
+            session.broke(break_)
 
 
 def _kind(record: LoggedRequest) -> Kind | None:

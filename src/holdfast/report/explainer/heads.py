@@ -42,7 +42,7 @@ Agent = tuple[str, str, str, str]
 
 
 class _Last:
-    """Where an agent was met last. Its body is among those that are kept of lanes, or forgotten with them. `head` are
+    """ByteDiff an agent was met last. Its body is among those that are kept of lanes, or forgotten with them. `head` are
     the tokens that a session could read of the one before when that was last looked at, which was done `looks` times.
     """
 
@@ -98,10 +98,10 @@ class Heads:
         could = _could(seen, seen.first.prompt)
         last.looks += 1
         last.head = round(could * usage.prompt / max(1, seen.prepared.prompt.tokens))
-        found = _parted(seen, seen.first.prompt, could, usage, rates)
-        if found is None:
+        head_finding = _parted(seen, seen.first.prompt, could, usage, rates)
+        if head_finding is None:
             return None
-        finding, place, cure = found
+        finding, place, cure = head_finding
         return HeadFinding(
             at=seen.prepared.outcome.at,
             tokens=min(finding.tokens, usage.prompt - usage.read),
@@ -126,7 +126,7 @@ def _agent(session: SessionTally, record: LoggedRequest) -> Agent:
 def _parted(
     seen: ComparedBody, old: Prompt, could: int, usage: Usage, rates: Rates | None
 ) -> tuple[Finding, ByteDiff, Cure] | None:
-    """Where the heads part, if that is why less was read than `could` have been."""
+    """ByteDiff the heads part, if that is why less was read than `could` have been."""
     comparison, model = seen.prepared.comparison, seen.prepared.request.model
     divergence = None if comparison is None else comparison.divergence
     if divergence is None or divergence.setting is not None or divergence.section == "messages":
@@ -135,38 +135,34 @@ def _parted(
     finding = judge(expectation, usage, rates, _WORTH, tolerance=DEFAULTS)
     if finding is None or finding.cause not in HEAD_CHANGES:
         return None
-    found = locate(seen.body, seen.prepared.prompt, seen.earlier, divergence)
-    if not _alike(old, seen.prepared.prompt, divergence, found):
+    place = locate(seen.body, seen.prepared.prompt, seen.earlier, divergence)
+    if not _alike(old, seen.prepared.prompt, divergence, place):
         return None
-    return (
-        finding,
-        found,
-        cure_for(case(finding, model, path=found.path, before=found.content_before, after=found.content_after)),
-    )
+    return finding, place, cure_for(case(finding, model, path=place.path, before=place.content_before, after=place.content_after))
 
 
 def _could(seen: ComparedBody, old: Prompt) -> int:
     """What the request would have read with the head of the session before."""
-    new, asked = seen.prepared.prompt, seen.prepared.request
+    new, request = seen.prepared.prompt, seen.prepared.request
     ends = head(old), head(new)
     marks = [mark for mark in old.marks if mark.block < ends[0]]
     marks += [Mark(mark.block - ends[1] + ends[0], mark.ttl) for mark in new.marks if mark.block >= ends[1]]
     blocks = (*old.blocks[: ends[0]], *new.blocks[ends[1] :])
-    controls = CacheControls(scope=new.scope, settings=asked.settings, marks=marks, route=new.route, mode=new.mode)
-    same = providers.prompt(asked.model, blocks, controls)
-    return seen.tenant.pool(asked.model).begin(same, seen.prepared.outcome.at).read
+    controls = CacheControls(scope=new.scope, settings=request.settings, marks=marks, route=new.route, mode=new.mode)
+    same = providers.prompt(request.model, blocks, controls)
+    return seen.tenant.pool(request.model).begin(same, seen.prepared.outcome.at).read
 
 
-def _alike(old: Prompt, new: Prompt, divergence: Divergence, found: ByteDiff) -> bool:
+def _alike(old: Prompt, new: Prompt, divergence: Divergence, place: ByteDiff) -> bool:
     """Whether at least half of the smaller head is in both: whole blocks, and the text of the one where they part."""
     ends = head(old), head(new)
     if not all(ends):
         return False
-    known = {block.digest for block in old.blocks[: ends[0]]}
-    shared = float(sum(block.tokens for block in new.blocks[: ends[1]] if block.digest in known))
-    if divergence.block < ends[1] and found.content_before and found.content_after:
-        said, says = found.content_before, found.content_after
-        front = common_head(said, says)
-        back = common_head(said[front:][::-1], says[front:][::-1])
+    digests = {block.digest for block in old.blocks[: ends[0]]}
+    shared = float(sum(block.tokens for block in new.blocks[: ends[1]] if block.digest in digests))
+    if divergence.block < ends[1] and place.content_before and place.content_after:
+        before, says = place.content_before, place.content_after
+        front = common_head(before, says)
+        back = common_head(before[front:][::-1], says[front:][::-1])
         shared += new.blocks[divergence.block].tokens * (front + back) / len(says)
     return 2 * shared >= min(old.ends[ends[0] - 1], new.ends[ends[1] - 1])

@@ -129,9 +129,9 @@ class LaneUsage:
         """How long what the lane had lives without being read; None where nobody knows."""
         model = self.model
         if self.tail is not None and self.tail != UNSPLIT:
-            known = model.ttl_seconds(self.tail)
-            if known is not None:
-                return float(known)
+            lifetime = model.ttl_seconds(self.tail)
+            if lifetime is not None:
+                return float(lifetime)
         if not self.exact and model.knobs.implicit_seconds is not None:
             return float(model.knobs.implicit_seconds)
         if not model.ttls:
@@ -233,11 +233,11 @@ _add, _fma, _times = EXACT.add, EXACT.fma, EXACT.multiply
 def reads(lane: LaneUsage, usage: Usage, gap: float | None, *, lost: int, expired: bool) -> tuple[int, int]:
     """What a request would have read under either lifetime; `lane` is as it was before it."""
     read = usage.read
-    kept = read if expired else min(read, lane.others)
+    long_read = read if expired else min(read, lane.others)
     could = min(lane.covered, read + usage.written) if lost and expired else read
     if gap is None:
         return could, could
-    return could if gap <= (lane.short or 0) else kept, could if gap <= (lane.long or 0) else kept
+    return could if gap <= (lane.short or 0) else long_read, could if gap <= (lane.long or 0) else long_read
 
 
 def other_ttl(bills: Iterable[TokenBill]) -> OtherTtl | None:
@@ -269,13 +269,13 @@ def _sum(parts: Iterable[Decimal]) -> Decimal:
 
 
 def together(parts: list[OtherTtl | None]) -> OtherTtl | None:
-    known = [part for part in parts if part is not None]
-    if len(known) <= 1:
-        return known[0] if known else None
+    ttls = [part for part in parts if part is not None]
+    if len(ttls) <= 1:
+        return ttls[0] if ttls else None
     return OtherTtl(
-        as_billed=_sum(part.as_billed for part in known),
-        all_5m=_sum(part.all_5m for part in known),
-        all_1h=_sum(part.all_1h for part in known),
-        no_cache=_sum(part.no_cache for part in known),
-        requests=sum(part.requests for part in known),
+        as_billed=_sum(part.as_billed for part in ttls),
+        all_5m=_sum(part.all_5m for part in ttls),
+        all_1h=_sum(part.all_1h for part in ttls),
+        no_cache=_sum(part.no_cache for part in ttls),
+        requests=sum(part.requests for part in ttls),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from holdfast.config import configured_facts, load_config
 from holdfast.errors import ArgumentError, HoldfastError, kind_of, wrong_argument
 from holdfast.facts import SERVICES, default, using
+from holdfast.wording import printable
 
 from ..logs import KNOWN, BrokenSource, LoggedRequest, LogReader, Source, home_sources, in_words, sources
 from .explainer import Explainer
@@ -81,7 +82,7 @@ def unreadable(report: ExplainReport) -> HoldfastError:
     first = report.broken_lines[0]
     of = f" of {in_words(report.read)}" if report.read else ""
     return HoldfastError(
-        f"nothing could be read{of}; the first problem: {_printable(first.source)} {_printable(first.why)}; check that "
+        f"nothing could be read{of}; the first problem: {printable(first.source)} {printable(first.why)}; check that "
         "these are logs of a known format"
     )
 
@@ -107,7 +108,3 @@ def _seconds(name: str, at: datetime | float | None) -> float | None:
     if at is None or (isinstance(at, (int, float)) and not isinstance(at, bool)):
         return at
     raise ArgumentError(f"explain({name}=…) got {kind_of(at)}; give a datetime, or seconds since 1970")
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "?" for character in text)

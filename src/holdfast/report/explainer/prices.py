@@ -40,27 +40,27 @@ class DatedPrices:
         self._known: dict[Rates | None, Rates | None] = {}
         self.versions: set[str] = set()
 
-    def rates(self, model: str, at: float | None, prompt: int, said: str = "") -> Rates | None:
-        """The rates of a request; those of today where its log has no date, and of the tier that it `said`."""
-        tier = self.tier if said in ("", AUTO) else said if said in SERVICES else ""
+    def rates(self, model: str, at: float | None, prompt: int, named_tier: str = "") -> Rates | None:
+        """The rates of a request; those of today where its log has no date, and of the tier that it `named_tier`."""
+        tier = self.tier if named_tier in ("", AUTO) else named_tier if named_tier in SERVICES else ""
         day = -1 if at is None or not DATED <= at <= _LAST else int(at) // _DAY
-        found = self._tiers.get((model, day, tier))
-        if found is None:
+        price_tiers = self._tiers.get((model, day, tier))
+        if price_tiers is None:
             if len(self._tiers) >= _DAYS:
                 self._tiers.clear()
             moment = self._now if day < 0 else datetime.fromtimestamp(day * _DAY, UTC)
-            found = self._listed(model, moment, tier)
+            price_tiers = self._listed(model, moment, tier)
             # The same prices are the same object whatever the day, by which a session finds its bill.
-            same = tuple(self._known.setdefault(each, each) for each in found.rates)
-            found = self._tiers[model, day, tier] = Tiers(found.steps, same)
-            self.versions.update(each.version for each in found.rates if each is not None)
-        return found.of(prompt)
+            same = tuple(self._known.setdefault(each, each) for each in price_tiers.rates)
+            price_tiers = self._tiers[model, day, tier] = Tiers(price_tiers.steps, same)
+            self.versions.update(each.version for each in price_tiers.rates if each is not None)
+        return price_tiers.of(prompt)
 
     def _listed(self, model: str, moment: datetime, tier: str) -> Tiers:
         if tier:
-            found = tiers(model, moment, service=tier)
-            if any(each is not None for each in found.rates):
-                return found
+            price_tiers = tiers(model, moment, service=tier)
+            if any(each is not None for each in price_tiers.rates):
+                return price_tiers
             if tier == self.tier:
                 self.unlisted[model] = None
         return tiers(model, moment)
@@ -170,11 +170,11 @@ def total(money: Money) -> Decimal:
     return cost
 
 
-def plus(known: Decimal | None, more: Decimal | None) -> Decimal | None:
+def plus(amount: Decimal | None, more: Decimal | None) -> Decimal | None:
     """A sum of what is known."""
-    if known is None or more is None:
-        return more if known is None else known
-    return _add(known, more)
+    if amount is None or more is None:
+        return more if amount is None else amount
+    return _add(amount, more)
 
 
 def moneys(parts: Iterable[Money]) -> Money:

@@ -90,14 +90,14 @@ class RepairEstimates:
 
     def _shadow(self, request: RepairCandidate) -> tuple[Shadow, Body] | None:
         """The lane as it would be with repairs, and the request; it begins where a request could be repaired."""
-        known = self._shadows.get(request.lane)
-        if known is not None and self._bodies.knows(request.lane):
+        shadow_before = self._shadows.get(request.lane)
+        if shadow_before is not None and self._bodies.knows(request.lane):
             self._shadows.move_to_end(request.lane)
             body = self._bodies.parsed(request.record)
             if body is None:
                 return None
-            known.suggest(body)
-            return known, body
+            shadow_before.suggest(body)
+            return shadow_before, body
         self._shadows.pop(request.lane, None)
         looked = self._looked[request.lane] = self._looked.pop(request.lane, 0) + 1
         if len(self._looked) > MOST_LANES:

@@ -76,10 +76,10 @@ class CureTally(BreakTally):
             self._tell(sentence, cost)
 
     def _tell(self, advice: str, cost: Decimal) -> None:
-        what = kind(advice)
-        known = self.told.get(what)
-        if known is None or cost > known[0]:
-            self.told[what] = cost, advice
+        advice_kind = kind(advice)
+        counted_before = self.told.get(advice_kind)
+        if counted_before is None or cost > counted_before[0]:
+            self.told[advice_kind] = cost, advice
         if len(self.told) > SENTENCES:
             del self.told[min(self.told, key=lambda each: self.told[each][0])]
 
@@ -107,14 +107,14 @@ class SessionBreaks:
         self.kept: list[tuple[Decimal, int, int, BreakFinding]] = []
         self.left_out = 0
 
-    def add(self, found: BreakFinding) -> None:
-        why = (found.cause, found.reset)
-        self.causes.setdefault(why, BreakTally()).add(1, found.tokens_lost, found.cost_usd)
-        if found.reset is None and found.cure is not None:
-            cured = self.cures.setdefault(found.cure, CureTally())
-            cured.add(1, found.tokens_lost, found.cost_usd)
-            cured.read_as(found.advice or "", found.setting, found.cost_usd or ZERO)
-        entry = (found.cost_usd or ZERO, found.tokens_lost, -found.request, found)
+    def add(self, break_: BreakFinding) -> None:
+        why = (break_.cause, break_.reset)
+        self.causes.setdefault(why, BreakTally()).add(1, break_.tokens_lost, break_.cost_usd)
+        if break_.reset is None and break_.cure is not None:
+            cured = self.cures.setdefault(break_.cure, CureTally())
+            cured.add(1, break_.tokens_lost, break_.cost_usd)
+            cured.read_as(break_.advice or "", break_.setting, break_.cost_usd or ZERO)
+        entry = (break_.cost_usd or ZERO, break_.tokens_lost, -break_.request, break_)
         if len(self.kept) < MOST_BREAKS:
             heapq.heappush(self.kept, entry)
         else:
@@ -123,7 +123,7 @@ class SessionBreaks:
 
     def listed(self) -> list[BreakFinding]:
         """Those that were kept, in their order."""
-        return sorted((entry[3] for entry in self.kept), key=lambda found: found.request)
+        return sorted((entry[3] for entry in self.kept), key=lambda break_: break_.request)
 
 
 NOTHING = SessionBreaks()
@@ -199,8 +199,8 @@ class SessionTally:
 
     def models(self) -> list[str]:
         """Those with the most requests first."""
-        found = self._requests
-        return [self._model] if found is None else sorted(found, key=lambda name: -found[name])
+        counts = self._requests
+        return [self._model] if counts is None else sorted(counts, key=lambda name: -counts[name])
 
     def bill(self, rates: Rates | None, sells: bool) -> TokenBill:
         """The bill of these rates."""
@@ -228,11 +228,11 @@ class SessionTally:
 
     def lane(self, key: LaneKey) -> LaneUsage | None:
         """A lane that is remembered, which is now the one used last."""
-        found = self.lanes.get(key)
-        if found is not None and len(self.lanes) > 1:
+        lane = self.lanes.get(key)
+        if lane is not None and len(self.lanes) > 1:
             del self.lanes[key]
-            self.lanes[key] = found
-        return found
+            self.lanes[key] = lane
+        return lane
 
     def begin(self, key: LaneKey, lane: LaneUsage) -> None:
         """A new lane, instead of one of this name if there was one."""
@@ -252,9 +252,9 @@ class SessionTally:
         self.settle(lane, None)
         for each in lane.held or ():
             self.broke(advice.at_the_head(each, len(lane.held or ()), lane.asked, self.client))
-        found = None if self._unmarked is None else self._unmarked.pop(key, None)
-        if found is not None and found.saves > 0:
-            self.unmarked = found if self.unmarked is None else self.unmarked.plus(found)
+        unmarked = None if self._unmarked is None else self._unmarked.pop(key, None)
+        if unmarked is not None and unmarked.saves > 0:
+            self.unmarked = unmarked if self.unmarked is None else self.unmarked.plus(unmarked)
 
     def unmarked_of(self, key: LaneKey) -> UnmarkedRequests:
         """The requests of a lane that have no marker."""
@@ -266,14 +266,14 @@ class SessionTally:
         """What a break or a reset cost."""
         return self._breaks().lost.add(lost, usage, rates, reset=reset)
 
-    def broke(self, found: BreakFinding) -> None:
+    def broke(self, break_: BreakFinding) -> None:
         """A break or a reset, once all is known of it."""
-        self._breaks().add(found)
+        self._breaks().add(break_)
 
-    def noted(self, found: HeadFinding) -> None:
+    def noted(self, head: HeadFinding) -> None:
         """A head that could not be shared; of several lanes, the dearest."""
-        if self.head is None or found.tokens > self.head.tokens:
-            self.head = found
+        if self.head is None or head.tokens > self.head.tokens:
+            self.head = head
 
     def _breaks(self) -> SessionBreaks:
         if self.broken is NOTHING:
@@ -282,18 +282,18 @@ class SessionTally:
 
     def settle(self, lane: LaneUsage, usage: Usage | None) -> None:
         """A break that waited for the lane's next request, which is here with its usage, or never came."""
-        found, lane.pending = lane.pending, None
-        if found is None:
+        pending, lane.pending = lane.pending, None
+        if pending is None:
             return
-        if usage is not None and lost_by_provider(lane, usage, found.expected):
+        if usage is not None and lost_by_provider(lane, usage, pending.expected):
             cure = advice.plain("likely_server_side", lane.model)
-            found = replace(
-                found, cause="likely_server_side", cure=cure.name, advice=cure.sentence, setting=cure.setting
+            pending = replace(
+                pending, cause="likely_server_side", cure=cure.name, advice=cure.sentence, setting=cure.setting
             )
-        elif found.kind == "user" and not found.read:
-            lane.held = [*(lane.held or ()), found]
+        elif pending.kind == "user" and not pending.read:
+            lane.held = [*(lane.held or ()), pending]
             return
-        self.broke(found)
+        self.broke(pending)
 
 
 BY_ID = frozenset({"claude-code", "codex", "pi", "opencode", "store"})
@@ -316,8 +316,8 @@ class RequestWindow(Struct, frozen=True):
 class SessionIndex:
     """The sessions found so far, in the order in which their logs begin."""
 
-    def __init__(self, wanted: str | None) -> None:
-        self._wanted = wanted
+    def __init__(self, prefix: str | None) -> None:
+        self._wanted = prefix
         self._known: dict[str, SessionTally] = {}  # of those with one name, the last
         self._given = RecentHashes()
         self._earlier: list[SessionTally] = []

@@ -72,14 +72,14 @@ class Signs:
 
 
 def _brief(sessions: Sequence[SessionTally]) -> BriefSessions:
-    found = long = 0
+    count = long = 0
     for each in sessions:
         if each.estimated or each.started is None or each.ended is None or each.ended - each.started >= BRIEF_S:
             continue
         used = each.tokens()
         if used.write_1h and used.prompt < SMALL_PROMPT * each.requests:
-            found, long = found + 1, long + used.write_1h
-    return BriefSessions(found, long)
+            count, long = count + 1, long + used.write_1h
+    return BriefSessions(count, long)
 
 
 def _results(sizes: Counter[int], among: int) -> LongResults | None:

@@ -47,10 +47,10 @@ def explained(
 ) -> ExplainReport:
     ttls = [other_ttl(session.bills) for session in sessions]
     money = [session.money() for session in sessions]
-    found = [_session(*each) for each in zip(sessions, ttls, money, strict=True)]
+    findings = [_session(*each) for each in zip(sessions, ttls, money, strict=True)]
     return ExplainReport(
-        sessions=tuple(found),
-        totals=_totals(sessions, found, ttls, moneys(money), heads_left_out),
+        sessions=tuple(findings),
+        totals=_totals(sessions, findings, ttls, moneys(money), heads_left_out),
         read=read,
         broken=broken,
         broken_lines=lines,
@@ -74,7 +74,7 @@ def _session(session: SessionTally, ttl: OtherTtl | None, money: Money) -> Sessi
         usage=usage,
         cost_usd=total(money) if priced else None,
         hit_rate=_hit_rate(usage),
-        breaks=tuple(advice.with_figures(found, ttl) for found in session.broken.listed()),
+        breaks=tuple(advice.with_figures(break_, ttl) for break_ in session.broken.listed()),
         breaks_left_out=session.broken.left_out,
         head=session.head,
         models=tuple(models),
@@ -91,26 +91,26 @@ def _session(session: SessionTally, ttl: OtherTtl | None, money: Money) -> Sessi
 
 def _totals(
     sessions: Sequence[SessionTally],
-    found: Sequence[SessionFindings],
+    findings: Sequence[SessionFindings],
     ttls: list[OtherTtl | None],
     money: Money,
     heads_left_out: int,
 ) -> Totals:
-    usage = _tokens(found)
+    usage = _tokens(findings)
     causes = _causes(sessions)
     broke = [sum_ for (_, reset), sum_ in causes.items() if reset is None]
     cost: Decimal | None = None
     lost: Decimal | None = ZERO if not broke else None
     listed: Decimal | None = None
-    for each in found:
+    for each in findings:
         cost = plus(cost, each.cost_usd)
         listed = plus(listed, each.cost_usd) if each.subscription else listed
     for sum_ in broke:
         lost = plus(lost, sum_.cost)
     ranked = sorted(causes.items(), key=lambda item: (-(item[1].cost or ZERO), -item[1].tokens, str(item[0])))
     return Totals(
-        sessions=len(found),
-        requests=sum(each.requests for each in found),
+        sessions=len(findings),
+        requests=sum(each.requests for each in findings),
         usage=usage,
         cost_usd=cost,
         hit_rate=_hit_rate(usage),
@@ -118,7 +118,7 @@ def _totals(
         resets=sum(sum_.breaks for (_, reset), sum_ in causes.items() if reset is not None),
         tokens_lost=sum(sum_.tokens for sum_ in broke),
         break_cost_usd=lost,
-        unpriced=sum(each.unpriced for each in found),
+        unpriced=sum(each.unpriced for each in findings),
         causes=tuple(
             CauseSum(cause=why[0], reset=why[1], breaks=sum_.breaks, tokens_lost=sum_.tokens, cost_usd=sum_.cost)
             for why, sum_ in ranked
@@ -126,16 +126,16 @@ def _totals(
         cures=_cures(sessions, ttls),
         money=money,
         ttl=together(ttls),
-        estimated_sessions=sum(each.estimated for each in found),
+        estimated_sessions=sum(each.estimated for each in findings),
         list_price_usd=listed,
-        heads=_heads(found),
+        heads=_heads(findings),
         heads_left_out=heads_left_out,
     )
 
 
-def _tokens(found: Sequence[SessionFindings]) -> TokenSums:
+def _tokens(findings: Sequence[SessionFindings]) -> TokenSums:
     names = TokenSums.__struct_fields__
-    return TokenSums(**{name: sum(getattr(each.usage, name) for each in found) for name in names})
+    return TokenSums(**{name: sum(getattr(each.usage, name) for each in findings) for name in names})
 
 
 def _hit_rate(usage: TokenSums) -> float | None:
@@ -143,11 +143,11 @@ def _hit_rate(usage: TokenSums) -> float | None:
 
 
 def _causes(sessions: Sequence[SessionTally]) -> dict[Why, BreakTally]:
-    found: dict[Why, BreakTally] = {}
+    causes: dict[Why, BreakTally] = {}
     for session in sessions:
         for why, sum_ in session.broken.causes.items():
-            found.setdefault(why, BreakTally()).add(sum_.breaks, sum_.tokens, sum_.cost)
-    return found
+            causes.setdefault(why, BreakTally()).add(sum_.breaks, sum_.tokens, sum_.cost)
+    return causes
 
 
 def _cures(sessions: Sequence[SessionTally], ttls: Sequence[OtherTtl | None]) -> tuple[CureSum, ...]:
@@ -176,35 +176,35 @@ def _cures(sessions: Sequence[SessionTally], ttls: Sequence[OtherTtl | None]) ->
     return tuple(cured.result(name) for name, cured in ranked[:CURES])
 
 
-def with_head(found: Sequence[SessionFindings], cure: str) -> list[tuple[SessionFindings, HeadFinding]]:
+def with_head(findings: Sequence[SessionFindings], cure: str) -> list[tuple[SessionFindings, HeadFinding]]:
     """New sessions that could not read the head of the one before, of one kind, the dearest first."""
-    noted = [(each, each.head) for each in found if each.head is not None and each.head.cure == cure]
-    return sorted(noted, key=lambda pair: (-(pair[1].cost_usd or ZERO), -pair[1].tokens))
+    with_heads = [(each, each.head) for each in findings if each.head is not None and each.head.cure == cure]
+    return sorted(with_heads, key=lambda pair: (-(pair[1].cost_usd or ZERO), -pair[1].tokens))
 
 
-def _heads(found: Sequence[SessionFindings]) -> tuple[HeadSum, ...]:
+def _heads(findings: Sequence[SessionFindings]) -> tuple[HeadSum, ...]:
     """By what was recognised, the dearest first."""
     sums = []
-    for cure in {each.head.cure for each in found if each.head is not None}:
-        heads = [head for _, head in with_head(found, cure)]
+    for cure in {each.head.cure for each in findings if each.head is not None}:
+        heads = [head for _, head in with_head(findings, cure)]
         cost: Decimal | None = None
         for each in heads:
             cost = plus(cost, each.cost_usd)
-        tokens, what = sum(each.tokens for each in heads), heads[0].what
-        also = others(what, (each.what for each in heads[1:]))
-        sums.append(HeadSum(cure=cure, what=what, also=also, sessions=len(heads), tokens=tokens, cost_usd=cost))
+        tokens, description = sum(each.tokens for each in heads), heads[0].what
+        also = others(description, (each.what for each in heads[1:]))
+        sums.append(HeadSum(cure=cure, what=description, also=also, sessions=len(heads), tokens=tokens, cost_usd=cost))
     return tuple(sorted(sums, key=lambda each: (-(each.cost_usd or ZERO), -each.tokens, each.cure)))
 
 
 def _add_unmarked(sessions: Sequence[SessionTally], cures: dict[str, CureTally]) -> None:
     """Lanes that cached nothing for want of a marker, where one would have paid."""
-    found = [session.unmarked for session in sessions if session.unmarked is not None]
-    if not found:
+    unmarked_lanes = [session.unmarked for session in sessions if session.unmarked is not None]
+    if not unmarked_lanes:
         return
     cured = cures.setdefault(advice.NO_MARKER, CureTally())
-    for unmarked in found:
+    for unmarked in unmarked_lanes:
         cured.add(0, 0, unmarked.saves)
         cured.requests += unmarked.requests
-    told = advice.markers_for(cured.requests, cured.cost or ZERO)
-    cured.advice, cured.setting = told, advice.IMPROVE
+    sentence = advice.markers_for(cured.requests, cured.cost or ZERO)
+    cured.advice, cured.setting = sentence, advice.IMPROVE
     cured.told.clear()

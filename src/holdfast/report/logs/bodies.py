@@ -78,11 +78,11 @@ class _Who(Struct):
 def read(path: Path, advance: Advance) -> Iterator[Record]:
     """The requests of a file, one for each line that has one."""
     reading = Requests(path)
-    for found in lines(path, advance):
-        if isinstance(found, BrokenSource):
-            yield found
+    for line in lines(path, advance):
+        if isinstance(line, BrokenSource):
+            yield line
             continue
-        record = reading.line(*found)
+        record = reading.line(*line)
         if record is not None:
             yield record
 
@@ -91,10 +91,10 @@ def is_mine(path: Path, start: bytes) -> bool:
     """Whether the first lines that say anything are requests."""
     seen: list[Members] = []
     for members in first_objects(path, start):
-        told = kind(members)
-        if told is None and not _is_empty_request(members) and not _is_bill(members):
+        record_kind = kind(members)
+        if record_kind is None and not _is_empty_request(members) and not _is_bill(members):
             continue
-        if told != "dialogue" or any(_goes_on(before, members) for before in seen):
+        if record_kind != "dialogue" or any(_goes_on(before, members) for before in seen):
             return True
         seen.append(members)
     return False
@@ -141,37 +141,37 @@ class Requests:
         return self.request(place, members)
 
     def request(self, place: str, members: Members) -> Record | None:
-        asked = find(members)
-        if asked is None or isinstance(asked, str):
-            return self._without_body(place, members, asked or _missing(members))
-        if is_aside(asked.path):
+        logged_body = find(members)
+        if logged_body is None or isinstance(logged_body, str):
+            return self._without_body(place, members, logged_body or _missing(members))
+        if is_aside(logged_body.path):
             return None
-        name, model = dialect(members, asked)
+        name, model = dialect(members, logged_body)
         answer = answer_of(members, name)
         if answer.failed and answer.usage is None:
             return None
-        model = name_of(asked.members, MODEL) or model or name_of(members, MODEL) or shown(answer.model)
-        body = DIALECTS[name].parse(asked.raw, model=model)
+        model = name_of(logged_body.members, MODEL) or model or name_of(members, MODEL) or shown(answer.model)
+        body = DIALECTS[name].parse(logged_body.raw, model=model)
         if isinstance(body, Unreadable):
             return self._without_body(place, members, body.reason)
-        return self._logged(place, members, asked, body, answer, model)
+        return self._logged(place, members, logged_body, body, answer, model)
 
     def _logged(
-        self, place: str, members: Members, asked: LoggedBody, body: Body, answer: LoggedAnswer, model: str
+        self, place: str, members: Members, logged_body: LoggedBody, body: Body, answer: LoggedAnswer, model: str
     ) -> LoggedRequest:
-        headers = headers_of(asked.headers)
+        headers = headers_of(logged_body.headers)
         client = client_of(headers) or _client(members)
         name, previous = named(headers, body, client), previous_response(body)
         if is_side(_known(client), body):
             session = self._who(members, name).session
             session = self._runs.get(session, session)
-            agent = SIDE + self.threads.find(f"{session}\0{SIDE}", history_of(body), named=False)
+            agent = SIDE + self.threads.find(f"{session}\0{SIDE}", history_of(body), is_named=False)
         else:
             session, agent = self._lane(members, name, body, answer, previous)
             self._last[session, model] = agent
             if len(self._last) > _MOST_LANES:
                 del self._last[next(iter(self._last))]
-        kept = previous is not None or (body.dialect == "openai_responses" and "conversation" in body.members)
+        is_partial = previous is not None or (body.dialect == "openai_responses" and "conversation" in body.members)
         return LoggedRequest(
             session=session,
             source=place,
@@ -182,20 +182,20 @@ class Requests:
             first_token_at=moment(first(members, FIRST_TOKEN)),
             usage=answer.usage,
             tier=answer.tier,
-            body=None if kept else asked.raw,
-            dialect="" if kept else body.dialect,
+            body=None if is_partial else logged_body.raw,
+            dialect="" if is_partial else body.dialect,
         )
 
     def _who(self, members: Members, name: SessionName | None) -> _Who:
         session, agent = name_of(members, SESSION), name_of(members, AGENT)
         if session and any(name in members for name in PREDICTED):
             session = shown(" ".join(filter(None, (session, *(name_of(members, (name,)) for name in PLAYED)))))
-        told = agent or ("" if name is None or not name.subagent else shown(name.agent or name.session))
+        agent_name = agent or ("" if name is None or not name.subagent else shown(name.agent or name.session))
         sure = bool(agent) or (name is not None and name.sure)
         if session:
-            return _Who(session, told, sure=sure)
+            return _Who(session, agent_name, sure=sure)
         if name is not None and name.sure:  # some give every sub-agent a session of its own and name the first
-            return _Who(shown(name.parent or name.session), told, sure=True)
+            return _Who(shown(name.parent or name.session), agent_name, sure=True)
         if run := name_of(members, RUN):
             return _Who(f"{self.session}:{run}", agent, named=False, sure=bool(agent))
         if name is not None:
@@ -219,7 +219,7 @@ class Requests:
         agent = self.threads.find(
             who.session,
             history,
-            named=who.named,
+            is_named=who.named,
             previous=previous,
             response=answer.response_id,
             billed=answer.usage is not None,
@@ -256,12 +256,12 @@ def _missing(members: Members) -> str:
 
 def _any_answer(members: Members) -> LoggedAnswer:
     """The answer of a line whose dialect is not known."""
-    found = LoggedAnswer()
+    answer = LoggedAnswer()
     for name in DIALECTS:
-        found = answer_of(members, name)
-        if found.usage is not None:
+        answer = answer_of(members, name)
+        if answer.usage is not None:
             break
-    return found
+    return answer
 
 
 def session_of(path: Path) -> str:
@@ -285,8 +285,8 @@ def _known(client: str) -> str:
 
 def _at(members: Members, answer: LoggedAnswer) -> float | None:
     """When it was sent; inside the request that was written down, or when it was answered, where the line has none."""
-    found = moment(first(members, AT))
-    if found is None:
+    at = moment(first(members, AT))
+    if at is None:
         inner = members_of(members.get("request"))
-        found = None if inner is None else moment(first(inner, AT))
-    return answer.at if found is None else found
+        at = None if inner is None else moment(first(inner, AT))
+    return answer.at if at is None else at

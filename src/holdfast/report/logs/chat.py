@@ -81,8 +81,8 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
             yield from [line] if isinstance(line, BrokenSource) else reading.text(*line)
         return
     if reading.is_one_list(_start(path)):
-        found = whole(path, advance)
-        yield from [found] if isinstance(found, BrokenSource) else reading.messages(path.name, found)
+        document = whole(path, advance)
+        yield from [document] if isinstance(document, BrokenSource) else reading.messages(path.name, document)
         return
     for item in values(path, advance):
         yield from [item] if isinstance(item, BrokenSource) else reading.text(*item, alone=True)
@@ -92,10 +92,10 @@ def is_mine(path: Path, start: bytes) -> bool:
     """Whether a file holds conversations rather than single requests."""
     if path.name.endswith(TOOLS):
         return False
-    found = list(first_objects(path, start))
-    if found and any(kind(members) for members in found):
+    objects = list(first_objects(path, start))
+    if objects and any(kind(members) for members in objects):
         return not bodies.is_mine(path, start)
-    if found and not any(name in members for members in found for name in _LISTS):
+    if objects and not any(name in members for members in objects for name in _LISTS):
         return False
     return _holds(start)
 
@@ -105,7 +105,7 @@ def _holds(start: bytes) -> bool:
     item = first_item(start)
     members = outline(item or start)
     if not item:
-        item = next((found for name in _LISTS if (found := first_item(members.get(name)))), b"")
+        item = next((first_value for name in _LISTS if (first_value := first_item(members.get(name)))), b"")
         members = outline(item) if item else members
     if item and _is_message(members):
         return True
@@ -144,12 +144,12 @@ class _Reading:
         if isinstance(members, str):
             yield BrokenSource(place, members)
             return
-        told = kind(members)
-        if told is None and not inside and (found := _listed(members)) is not None:
-            for number, item in enumerate(found):
+        record_kind = kind(members)
+        if record_kind is None and not inside and (items := _listed(members)) is not None:
+            for number, item in enumerate(items):
                 yield from self.text(f"{place}[{number}]", bytes(item), alone=True, inside=True)
             return
-        if told == "dialogue" or (alone and _has_answers(members)):
+        if record_kind == "dialogue" or (alone and _has_answers(members)):
             yield from self._conversation(place, members)
             return
         record = self._requests.request(place, members)
@@ -183,21 +183,21 @@ class _Reading:
         ends = [index for index, message in enumerate(messages) if message.answers and index]
         if dialect == "anthropic" and not messages[-1].answers:
             ends.append(len(messages))
-        sent, at = bytearray(head), 0
+        body, at = bytearray(head), 0
         for end in ends:
             for message in messages[at:end]:
-                sent += (b"," if at else b"") + message.raw
+                body += (b"," if at else b"") + message.raw
                 at += 1
             answer = messages[end] if end < len(messages) else None
-            asked = messages[end - 1].at
+            asked_at = messages[end - 1].at
             yield LoggedRequest(
                 session=session,
                 source=place,
                 model=(answer is not None and name_of(answer.members, MODEL)) or model,
                 client=client,
-                at=asked if asked is not None or answer is None else answer.at,
+                at=asked_at if asked_at is not None or answer is None else answer.at,
                 usage=usages.get(end),
-                body=bytes(sent) + b"]}",
+                body=bytes(body) + b"]}",
                 dialect=dialect,
             )
 
@@ -209,7 +209,7 @@ class _Reading:
 
 
 def _listed(members: Members) -> list[Raw] | None:
-    return next((found for name in _LISTS if (found := items_of(members.get(name))) is not None), None)
+    return next((items for name in _LISTS if (items := items_of(members.get(name))) is not None), None)
 
 
 def _has_answers(members: Members) -> bool:
@@ -221,7 +221,7 @@ def _has_answers(members: Members) -> bool:
 
 def _messages(members: Members) -> list[_Message] | str:
     """The messages of a conversation as they were sent; or why they cannot be read."""
-    found = []
+    messages = []
     for index, raw in enumerate(items_of(members.get("messages")) or ()):
         inside = members_of(raw)
         if inside is None:
@@ -232,14 +232,14 @@ def _messages(members: Members) -> list[_Message] | str:
         if begins(inside.get("content", NULL)) not in _CONTENTS:
             return f"messages[{index}].content is neither a text nor a list"
         if inside.keys() <= _USUAL:
-            found.append(_Message(bytes(raw), role == "assistant"))
+            messages.append(_Message(bytes(raw), role == "assistant"))
             continue
-        kept = [(name, value) for name, value in inside.items() if name not in _NOT_SENT]
+        members_sent = [(name, value) for name, value in inside.items() if name not in _NOT_SENT]
         text = bytes(raw)
-        if len(kept) < len(inside):
-            text = b"{" + b",".join(encode_string(name) + b":" + bytes(value) for name, value in kept) + b"}"
-        found.append(_Message(text, role == "assistant", inside, moment(first(inside, AT))))
-    return found if found else "no messages in it"
+        if len(members_sent) < len(inside):
+            text = b"{" + b",".join(encode_string(name) + b":" + bytes(value) for name, value in members_sent) + b"}"
+        messages.append(_Message(text, role == "assistant", inside, moment(first(inside, AT))))
+    return messages if messages else "no messages in it"
 
 
 def _dialect(members: Members, messages: Sequence[_Message], tools: bytes) -> str:
@@ -264,15 +264,15 @@ def _head(members: Members, model: str, tools: bytes) -> bytes:
 def _usages(members: Members, messages: Sequence[_Message], dialect: str) -> dict[int, Usage]:
     """Usage by the place of the answer: in the answer, or of a list beside the messages, one for each."""
     answers = [index for index, message in enumerate(messages) if message.answers]
-    found: dict[int, Usage] = {}
+    by_place: dict[int, Usage] = {}
     listed = items_of(first(members, USAGE)) or ()
     if len(listed) == len(answers):
         for index, raw in zip(answers, listed, strict=True):
             if (billed := answer_of({"usage": raw}, dialect).usage) is not None:
-                found[index] = billed
+                by_place[index] = billed
     for index in answers:
         inside = messages[index].members
         for place in (inside, members_of(inside.get("metadata")) or {}) if inside else ():
             if (billed := answer_of(place, dialect).usage) is not None:
-                found[index] = billed
-    return found
+                by_place[index] = billed
+    return by_place

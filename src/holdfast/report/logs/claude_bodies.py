@@ -150,8 +150,8 @@ class RecordedRequests:
         if run is not None and run.goes_on(message):
             blocks = [*run.blocks, *blocks]
         self._run = _Run(message.role, message.id, blocks)
-        sent = {"role": message.role, "content": blocks}
-        self._parts[_digest(sent)] = msgspec.json.encode(sent)
+        wire_message = {"role": message.role, "content": blocks}
+        self._parts[_digest(wire_message)] = msgspec.json.encode(wire_message)
 
     def _whole(self, request: _Request) -> bytes:
         shape = msgspec.json.decode(self._parts[request.shape])

@@ -103,9 +103,9 @@ class _Lane(Struct, gc=False):
 class Transcript:
     """Requests from the lines of one file, given in the order of their first lines."""
 
-    def __init__(self, path: Path, given: RecentHashes) -> None:
+    def __init__(self, path: Path, seen: RecentHashes) -> None:
         self._stem = path.name.partition(".")[0]
-        self._given = given
+        self._given = seen
         self._met = RecentHashes()
         self._lanes: dict[str, _Lane] = {}
         self._side: dict[str, str] = {}
@@ -165,22 +165,22 @@ class Transcript:
         if self._stem.startswith("agent-"):
             return self._stem.removeprefix("agent-")
         parent = line.parent_uuid or line.logical_parent_uuid  # a compaction begins a chain that goes on logically
-        known = self._side.get(parent or "")
-        if known is None:
-            known = (line.uuid if not parent else None) or next(reversed(self._side.values()), "sidechain")
+        chain = self._side.get(parent or "")
+        if chain is None:
+            chain = (line.uuid if not parent else None) or next(reversed(self._side.values()), "sidechain")
         if line.uuid:
-            _keep(self._side, line.uuid, known)
-        return known
+            _keep(self._side, line.uuid, chain)
+        return chain
 
     def _assistant(self, place: str, line: _Line, lane: _Lane, at: float | None) -> None:
         message = _MESSAGE(line.message or b"{}")
         counts = counts_of(message.usage) if message.usage else None
         if counts is None or line.is_api_error_message or message.model == SYNTHETIC:
             return
-        said = answered(message.content)
+        growth = answered(message.content)
         # A message kept over a compaction stands in the file again with zeros for what it once cost.
         if not any(count(counts, name) for name in _COUNTS):
-            lane.said.says("assistant", said)
+            lane.said.says("assistant", growth)
             return
         usage = anthropic_usage(counts)
         name = (message.id or "", line.request_id or "" if message.id else line.request_id or line.uuid or place)
@@ -188,7 +188,7 @@ class Transcript:
         if request is not None and request.name == name:
             if usage.output >= request.usage.output:
                 request.usage = usage
-            lane.said.says("assistant", said)
+            lane.said.says("assistant", growth)
             return
         if not self._met.first_time(lane.agent, *name):
             return
@@ -210,7 +210,7 @@ class Transcript:
             tier=tier_of(counts),
         )
         lane.asked = None
-        lane.said.says("assistant", said)
+        lane.said.says("assistant", growth)
         lane.seen[model] = lane.cuts  # also if another file had it: what follows may be compared with it
         if self._given.first_time(*name, line.timestamp):
             if request is not None:
@@ -226,8 +226,8 @@ class Transcript:
 
     def _sent_at(self, line: _Line, lane: _Lane, answered: float | None) -> float | None:
         """When a request was sent: never after its answer."""
-        told = self._sent.get(line.request_ref or "")
-        at = next((time for time in (told, lane.asked, lane.latest, answered) if time is not None), None)
+        sent_at = self._sent.get(line.request_ref or "")
+        at = next((time for time in (sent_at, lane.asked, lane.latest, answered) if time is not None), None)
         return at if at is None or answered is None else min(at, answered)
 
     def ready(self) -> Iterator[LoggedRequest]:
@@ -288,10 +288,10 @@ def _later(one: float | None, other: float | None) -> float | None:
     return other if one is None else one if other is None else max(one, other)
 
 
-def _keep(known: dict[str, _Value], key: str, value: _Value) -> None:
-    known[key] = value
-    if len(known) > _RECENT:
-        del known[next(iter(known))]
+def _keep(values: dict[str, _Value], key: str, value: _Value) -> None:
+    values[key] = value
+    if len(values) > _RECENT:
+        del values[next(iter(values))]
 
 
 _NOTES = {"queue-operation", "file-history-snapshot", "last-prompt", "mode", "permission-mode", "summary", "ai-title"}
@@ -338,9 +338,9 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
 def reading() -> Reader:
     """A reader for many transcripts. Resuming or forking a session copies lines into another file under another
     session's name, with their ids and times: such a request is given where it is met first."""
-    given = RecentHashes()
+    seen = RecentHashes()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
-        return gathered(Transcript(path, given), lines(path, advance))
+        return gathered(Transcript(path, seen), lines(path, advance))
 
     return read

@@ -62,8 +62,8 @@ class CodexTokens(Struct, gc=False, frozen=True):
 
     def less(self, other: CodexTokens) -> CodexTokens:
         """What came to it since another total; nothing where that was larger."""
-        mine, others = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
-        return CodexTokens(*(max(0, one - another) for one, another in zip(mine, others, strict=True)))
+        counts, others = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
+        return CodexTokens(*(max(0, one - another) for one, another in zip(counts, others, strict=True)))
 
 
 class Info(Struct, gc=False):
@@ -111,10 +111,10 @@ def spawned_by(source: Raw) -> Spawned | None:
 def has_plan(limits: Raw) -> bool:
     """Whether a ChatGPT plan paid."""
     try:
-        found = msgspec.json.decode(limits or b"null", type=PlanLimits | None)
+        plan_limits = msgspec.json.decode(limits or b"null", type=PlanLimits | None)
     except msgspec.ValidationError:
         return False
-    return found is not None and bool(found.plan_type)
+    return plan_limits is not None and bool(plan_limits.plan_type)
 
 
 def text(raw: Raw) -> str:
@@ -300,19 +300,19 @@ class Rollout:
     def _counted(self, place: str, info: Info | None) -> None:
         if info is None:
             return
-        known, total = self._total, info.total_token_usage
+        before, total = self._total, info.total_token_usage
         last = info.last_token_usage
         if total is not None:
-            if total == known:
+            if total == before:
                 return
             self._total = total
-            last = last or total.less(known or CodexTokens())
+            last = last or total.less(before or CodexTokens())
         if last is not None:
             self._used(place, last, None)
 
     def _used(self, place: str, tokens: CodexTokens, response: str | None) -> None:
         """A request, as far as it used anything: after a compaction the size of the history is told like a usage."""
-        sent, calls, answer = self._sent or self._asked, self._calls, self._answer
+        sent_at, calls, answer = self._sent or self._asked, self._calls, self._answer
         self._sent, self._calls, self._answer = None, False, None
         if not tokens.input_tokens and not tokens.output_tokens:
             return
@@ -330,7 +330,7 @@ class Rollout:
             model=model,
             client=CLIENT,
             agent=self._name("branch", self._branch) if self._branch else self._agent,
-            at=seconds(sent),
+            at=seconds(sent_at),
             usage=usage_of(
                 model,
                 input=tokens.input_tokens - read - written,
@@ -348,10 +348,10 @@ class Rollout:
         """Whether a request has been given: by its name, or by its place in the running total, as far as the beginning
         of the file repeats another."""
         first_time, family = self._threads.given.first_time, self._family
-        named = response is not None and not first_time(family, response)
+        is_copy = response is not None and not first_time(family, response)
         counted = not first_time(family, tokens, self._total)
         self._copied = self._copied and counted
-        return named or self._copied
+        return is_copy or self._copied
 
     def _compacted(self, response: str | None) -> None:
         """What went before is replaced by a summary. The request that made it, where one did, is the last one, calls no
@@ -360,15 +360,15 @@ class Rollout:
         self._said.cut()
         self._compactions += 1
         if self._held is not None:
-            logged, made = self._held
-            told = response is not None and made is not None
-            if made == response if told else self._may_summarise:
+            logged, summary = self._held
+            is_own = response is not None and summary is not None
+            if summary == response if is_own else self._may_summarise:
                 agent = self._name(COMPACTION, self._compactions)
-                self._held = msgspec.structs.replace(logged, agent=agent, reset=COMPACTION), made
+                self._held = msgspec.structs.replace(logged, agent=agent, reset=COMPACTION), summary
         self._may_summarise = False
 
-    def _name(self, what: str, number: int) -> str:
-        return f"{self._agent} {what} {number}".lstrip()
+    def _name(self, noun: str, number: int) -> str:
+        return f"{self._agent} {noun} {number}".lstrip()
 
     def _release(self) -> None:
         if self._held is not None:

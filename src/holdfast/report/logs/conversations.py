@@ -37,8 +37,8 @@ class Growth:
         """The number of what is said next."""
         return self._gone + len(self._said)
 
-    def says(self, role: Role, said: Said) -> None:
-        self._said.append((role, said))
+    def says(self, role: Role, blocks: Said) -> None:
+        self._said.append((role, blocks))
         if len(self._said) > MOST:
             self._gone += MOST // 2
             del self._said[: MOST // 2]
@@ -115,6 +115,6 @@ class Cuts:
     def reason(self, conversation: Hashable, model: str) -> str | None:
         """Why a model's request does not go on with its request before; None where it does, or has none before."""
         number, reason = self._cuts.get(conversation, (0, ""))
-        known = self._known.get((conversation, model), number)
+        number_before = self._known.get((conversation, model), number)
         self._known[conversation, model] = number
-        return reason if number > known else None
+        return reason if number > number_before else None

@@ -41,15 +41,17 @@ EMPTY = "empty"
 
 def part(format: str, name: str) -> Callable[..., Any] | None:
     """A function of a format's module, None where it has none of that name."""
-    found: Callable[..., Any] | None = getattr(importlib.import_module(f".{MODULES[format]}", __package__), name, None)
-    return found
+    function: Callable[..., Any] | None = getattr(
+        importlib.import_module(f".{MODULES[format]}", __package__), name, None
+    )
+    return function
 
 
 def needed(format: str, name: str) -> Callable[..., Any]:
-    found = part(format, name)
-    if found is None:
+    function = part(format, name)
+    if function is None:
         raise AttributeError(f"the format {format} has no {name}")
-    return found
+    return function
 
 
 def _reader(format: str) -> Reader:
@@ -130,7 +132,7 @@ def first_time(state: os.stat_result, seen: SeenFiles) -> bool:
 
 def tree(top: Path, seen: SeenFiles) -> list[Source]:
     """The logs of a file, or of a directory and all below it; what cannot be opened is among them."""
-    found: list[tuple[Key, Source]] = []
+    keyed_sources: list[tuple[Key, Source]] = []
     starts: dict[tuple[Key, str], Start] = {}
     waiting: list[tuple[Key, Path]] = [((), top)]
     while waiting:
@@ -143,22 +145,22 @@ def tree(top: Path, seen: SeenFiles) -> list[Source]:
             continue
         if stat.S_ISREG(state.st_mode):
             if path.name.endswith(SUFFIXES):
-                found += _file(key, path, state.st_size, starts)
+                keyed_sources += _file(key, path, state.st_size, starts)
         elif stat.S_ISDIR(state.st_mode) and path.name not in PASSED_OVER:
-            known = format_of(path, b"")
-            if known is not None:
-                found.append((key, source(path, known, _size(path))))
+            directory_format = format_of(path, b"")
+            if directory_format is not None:
+                keyed_sources.append((key, source(path, directory_format, _size(path))))
                 continue
             try:
                 waiting += [((*key, _place(inside.name)), inside) for inside in path.iterdir()]
             except OSError:
-                found.append((key, source(path, UNREADABLE, 0)))
+                keyed_sources.append((key, source(path, UNREADABLE, 0)))
 
     def order(pair: tuple[Key, Source]) -> list[tuple[Start, Place]]:
         key = pair[0]
         return [(starts.get((key[:depth], place[0]), ("", 0)), place) for depth, place in enumerate(key)]
 
-    return [each for _, each in sorted(found, key=order)]
+    return [each for _, each in sorted(keyed_sources, key=order)]
 
 
 def _place(name: str) -> Place:
@@ -172,18 +174,18 @@ def _file(key: Key, path: Path, size: int, starts: dict[tuple[Key, str], Start])
     """A file of a directory: nothing where its format is unknown."""
     try:
         start = beginning(path)
-        known = format_of(path, start)
+        file_format = format_of(path, start)
     except OSError:
         return [(key, source(path, UNREADABLE, size))]
-    if known is None:
+    if file_format is None:
         return []
-    owner, began = part(known, "owner"), part(known, "began")
+    owner, began = part(file_format, "owner"), part(file_format, "began")
     stem = owner(path, start) if owner else None
     if key and stem is not None:
         key = (*key[:-1], (stem, 2, path.name))
     elif key and began:
         starts[key[:-1], key[-1][0]] = (began(path, start), -size)
-    return [(key, source(path, known, size))]
+    return [(key, source(path, file_format, size))]
 
 
 def _size(directory: Path) -> int:
@@ -246,7 +248,7 @@ def sniff(path: Path) -> str | None:
 def sources(paths: Sequence[Path]) -> list[Source]:
     """The logs under the paths, each once, in a fixed order; see `walking`."""
     seen: SeenFiles = set()
-    found: list[Source] = []
+    all_sources: list[Source] = []
     for path in paths:
         try:
             state = path.stat()
@@ -254,14 +256,14 @@ def sources(paths: Sequence[Path]) -> list[Source]:
             raise HoldfastError(f"{path} {reason(error)}; check the path and its permissions") from error
         if stat.S_ISDIR(state.st_mode):
             inside = tree(path, seen)
-            if not inside and not found:
+            if not inside and not all_sources:
                 raise HoldfastError(f"{path} holds no log of a known format; known are {KNOWN}")
-            found += inside
+            all_sources += inside
         elif not stat.S_ISREG(state.st_mode):
             raise HoldfastError(f"{path} is neither a file nor a directory; give logs or directories of them")
         elif first_time(state, seen):
-            found.append(_named(path, state.st_size))
-    return found
+            all_sources.append(_named(path, state.st_size))
+    return all_sources
 
 
 def _named(path: Path, size: int) -> Source:
@@ -270,19 +272,19 @@ def _named(path: Path, size: int) -> Source:
         start = beginning(path)
     except OSError as error:
         raise HoldfastError(f"{path} {reason(error)}; check the path and its permissions") from error
-    known = format_of(path, start) if start.strip() else EMPTY
-    if known is None:
+    file_format = format_of(path, start) if start.strip() else EMPTY
+    if file_format is None:
         raise HoldfastError(f"{path} is of no known format; known are {KNOWN}")
-    return source(path, known, size)
+    return source(path, file_format, size)
 
 
 def home_sources(home: Path, environ: Mapping[str, str]) -> list[Source]:
     """The logs of known clients under a home directory, client by client; empty where there are none."""
     seen: SeenFiles = set()
-    found: list[Source] = []
+    all_sources: list[Source] = []
     for name, place in places(home, environ):
-        found += [each for each in tree(place, seen) if each.format in (name, UNREADABLE)]
-    return found
+        all_sources += [each for each in tree(place, seen) if each.format in (name, UNREADABLE)]
+    return all_sources
 
 
 _KINDS = {

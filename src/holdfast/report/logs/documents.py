@@ -50,9 +50,9 @@ def whole(path: Path, advance: Advance) -> bytes | BrokenSource:
     try:
         with path.open("rb") as file:
             text = _Text(file, advance)
-            found = text.rest()
+            document = text.rest()
             text.end()
-            return found if found is not None else BrokenSource(path.name, _TOO_LONG)
+            return document if document is not None else BrokenSource(path.name, _TOO_LONG)
     except FAILURES as error:
         return BrokenSource(path.name, reason(error))
 
@@ -94,8 +94,8 @@ class _Text:
 
     def rest(self) -> bytes | None:
         """All that is left; None if that is too long."""
-        found = self.held[self.at :] + self._source.read(LONGEST + 1 - (len(self.held) - self.at))
-        return found.removeprefix(_BOM) if len(found) <= LONGEST else None
+        text = self.held[self.at :] + self._source.read(LONGEST + 1 - (len(self.held) - self.at))
+        return text.removeprefix(_BOM) if len(text) <= LONGEST else None
 
     def value(self) -> bytes | None:
         """The value that begins here; None if it does not end, or is too long."""
@@ -103,8 +103,8 @@ class _Text:
             try:
                 end = scan.skip_value(self.held, self.at)
                 if end < len(self.held) or self.ended:
-                    found, self.at = self.held[self.at : end], end
-                    return found
+                    value, self.at = self.held[self.at : end], end
+                    return value
             except scan.Misfit:
                 pass
             if self.ended or len(self.held) - self.at > LONGEST:
@@ -120,24 +120,24 @@ def _items(name: str, text: _Text) -> Iterator[tuple[str, bytes] | BrokenSource]
             text.at += 1
             continue
         place = f"{name}[{number}]"
-        found = text.value() if sign else None
-        if found is None:
+        value = text.value() if sign else None
+        if value is None:
             long = len(text.held) - text.at > LONGEST
             yield BrokenSource(place, f"{_TOO_LONG}, or the list breaks off" if long else "the list breaks off here")
             return
-        if not found:
+        if not value:
             yield BrokenSource(place, "not JSON; what follows was not read")
             return
-        yield place, found
+        yield place, value
         number += 1
 
 
 def outline(start: bytes) -> Members:
     """The members of the object that a text begins with, as far as it goes; the value of the last may be cut."""
     text = start.removeprefix(_BOM).lstrip(_SPACE)
-    found: Members = {}
+    members: Members = {}
     if text[:1] != b"{":
-        return found
+        return members
     at = 1
     while (key := _key(text, at)) is not None:
         try:
@@ -145,9 +145,9 @@ def outline(start: bytes) -> Members:
         except (scan.Misfit, ValueError):
             end = len(text)
             name = key[1][1:-1].decode("utf-8", "replace")
-        found[name] = Raw(text[key.end() : end])
+        members[name] = Raw(text[key.end() : end])
         at = end
-    return found
+    return members
 
 
 def first_item(start: bytes | Raw | None) -> bytes:
@@ -163,27 +163,27 @@ _AROUND = b"\xef\xbb\xbf \t\r\n"
 
 def first_objects(path: Path, start: bytes) -> Iterator[Members]:
     """The objects that stand in the first lines, each on a line of its own; none where the file is one document."""
-    *known, rest = start.split(b"\n")
-    first = next((stripped for line in (*known, rest) if (stripped := line.strip(_AROUND))), b"")
+    *lines_, rest = start.split(b"\n")
+    first = next((stripped for line in (*lines_, rest) if (stripped := line.strip(_AROUND))), b"")
     if first[:1] == b"[" or first == b"{":  # a list, or an object on many lines
         return
     if len(start) < START:
-        known.append(rest)
-    elif not known and first[:1] == b"{":
-        known += _first_lines(path)
-    for line in known[:_MOST]:
+        lines_.append(rest)
+    elif not lines_ and first[:1] == b"{":
+        lines_ += _first_lines(path)
+    for line in lines_[:_MOST]:
         members = read_line(line) if line.strip() else ""
         if not isinstance(members, str):
             yield members
 
 
 def _first_lines(path: Path) -> list[bytes]:
-    found, size = [], 0
+    objects, size = [], 0
     with closing(cast(Generator[tuple[str, bytes] | BrokenSource], lines(path, lambda _: None))) as all_lines:
         for line in all_lines:
             if not isinstance(line, BrokenSource):
-                found.append(line[1])
+                objects.append(line[1])
                 size += len(line[1])
             if size > _ENOUGH:
                 break
-    return found
+    return objects

@@ -79,12 +79,12 @@ def find(members: Members) -> LoggedBody | str | None:
         raw = members.get(name)
         if raw is None or begins(raw) not in (b"{", b'"'):
             continue
-        found = _body(raw)
-        if isinstance(found, LoggedBody):
-            found.path, found.headers = path or found.path, headers or found.headers
-            return found
-        if isinstance(found, str) and name in BODY[:4]:
-            broken = found
+        body = _body(raw)
+        if isinstance(body, LoggedBody):
+            body.path, body.headers = path or body.path, headers or body.headers
+            return body
+        if isinstance(body, str) and name in BODY[:4]:
+            broken = body
     if is_body(members):
         return _without_log(members, path, headers)
     return broken
@@ -124,18 +124,18 @@ def is_aside(path: str) -> bool:
     return path.partition("?")[0].rstrip("/").endswith(_ASIDE)
 
 
-def dialect(line: Members, asked: LoggedBody) -> tuple[str, str]:
+def dialect(line: Members, logged_body: LoggedBody) -> tuple[str, str]:
     """The name of the dialect, and the model if the address names it."""
-    given = name_of(line, DIALECT)
-    known = dialect_of(asked.path) if asked.path else None
-    model = "" if known is None else known[1]
-    if given in DIALECTS:
-        return given, model
-    if "openrouter" in asked.path:
-        return ("openrouter" if "messages" in asked.members else "openai_responses"), model
-    if known is not None:
-        return known[0].name, model
-    return _by_form(line, asked.members), model
+    dialect_name = name_of(line, DIALECT)
+    by_path = dialect_of(logged_body.path) if logged_body.path else None
+    model = "" if by_path is None else by_path[1]
+    if dialect_name in DIALECTS:
+        return dialect_name, model
+    if "openrouter" in logged_body.path:
+        return ("openrouter" if "messages" in logged_body.members else "openai_responses"), model
+    if by_path is not None:
+        return by_path[0].name, model
+    return _by_form(line, logged_body.members), model
 
 
 def _by_form(line: Members, body: Members) -> str:

@@ -70,19 +70,19 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
 
 
 def _calls(store: SqliteStore, path: Path, advance: Advance) -> Iterator[Record]:
-    found = store.active_sessions(limit=_MOST_SESSIONS)
-    found.sort(key=lambda activity: (activity.first, activity.session, activity.tenant))
-    named: set[str] = set()
-    size, told = path.stat().st_size, 0
-    for number, each in enumerate(found, 1):
+    activities = store.active_sessions(limit=_MOST_SESSIONS)
+    activities.sort(key=lambda activity: (activity.first, activity.session, activity.tenant))
+    names: set[str] = set()
+    size, advanced = path.stat().st_size, 0
+    for number, each in enumerate(activities, 1):
         # The first keeps its name, by which a client's own log of the same session is recognised.
-        name = f"{each.session} ({each.tenant})" if each.session in named else each.session
-        named.add(each.session)
+        name = f"{each.session} ({each.tenant})" if each.session in names else each.session
+        names.add(each.session)
         yield from _session(store, path.name, each.tenant, each.session, shown(name))
-        here = size * number // len(found)
-        advance(here - told)
-        told = here
-    advance(size - told)
+        here = size * number // len(activities)
+        advance(here - advanced)
+        advanced = here
+    advance(size - advanced)
 
 
 def _session(store: SqliteStore, file: str, tenant: str, session: str, name: str) -> Iterator[Record]:
@@ -91,10 +91,10 @@ def _session(store: SqliteStore, file: str, tenant: str, session: str, name: str
     seen: set[str] = set()  # of the moment at which a page ended: the next one begins with it
     while True:
         page, last = _page(store, tenant, session, start, seen)
-        told = _told_of(store, tenant, session, page)
+        breaks = _told_of(store, tenant, session, page)
         for call in page:
             if call.usage is not None:
-                yield _logged(call, f"{file}:{call.id}", name, agents.of(call), told.get(call.id))
+                yield _logged(call, f"{file}:{call.id}", name, agents.of(call), breaks.get(call.id))
         if last:
             return
         now = page[-1].started_at
@@ -132,10 +132,10 @@ class _Agents:
         if call.kind in _BESIDE:
             return self._next(call.kind, "")
         lane = (call.lane, call.model)
-        known = self._names.get(lane)
-        if known is None:
-            known = self._names[lane] = self._next(shown(self._lanes.get(call.lane, "")), call.model)
-        return known
+        name = self._names.get(lane)
+        if name is None:
+            name = self._names[lane] = self._next(shown(self._lanes.get(call.lane, "")), call.model)
+        return name
 
     def _next(self, agent: str, model: str) -> str:
         count = self._counts[agent, model] = self._counts.get((agent, model), 0) + 1
@@ -148,30 +148,30 @@ def _told_of(store: SqliteStore, tenant: str, session: str, calls: list[Call]) -
         return {}
     ids = {call.id for call in calls}
     start, end = calls[0].started_at, max(max(call.ended_at or 0, call.started_at) for call in calls) + _LATE
-    found = store.breaks(tenant, session=session, start=start, end=end, limit=_MOST_BREAKS)
-    return {each.call: _told(each) for each in found if each.call in ids}
+    breaks = store.breaks(tenant, session=session, start=start, end=end, limit=_MOST_BREAKS)
+    return {each.call: _told(each) for each in breaks if each.call in ids}
 
 
-def _told(found: Break) -> LoggedBreak:
+def _told(break_: Break) -> LoggedBreak:
     try:
-        cure = msgspec.json.decode(found.data or b"{}", type=_Cure)
+        cure = msgspec.json.decode(break_.data or b"{}", type=_Cure)
     except (msgspec.DecodeError, UnicodeDecodeError):  # written by another version
         cure = _Cure()
-    unpriced = found.tokens and not found.dollars and rates(found.model) is None  # stored as 0
+    unpriced = break_.tokens and not break_.dollars and rates(break_.model) is None  # stored as 0
     return LoggedBreak(
-        cause=found.cause,
-        reset=found.reason,
-        tokens=found.tokens,
-        dollars=None if unpriced else found.dollars,
-        path=found.path,
-        offset=found.offset,
-        cure=found.cure,
+        cause=break_.cause,
+        reset=break_.reason,
+        tokens=break_.tokens,
+        dollars=None if unpriced else break_.dollars,
+        path=break_.path,
+        offset=break_.offset,
+        cure=break_.cure,
         advice=cure.sentence,
         setting=cure.setting,
     )
 
 
-def _logged(call: Call, place: str, session: str, agent: str, told: LoggedBreak | None) -> LoggedRequest:
+def _logged(call: Call, place: str, session: str, agent: str, logged_break: LoggedBreak | None) -> LoggedRequest:
     first, verdict = call.first_token_at, read_verdict(call.verdict)
     return LoggedRequest(
         session=session,
@@ -183,7 +183,7 @@ def _logged(call: Call, place: str, session: str, agent: str, told: LoggedBreak 
         first_token_at=None if first is None else first / 1_000_000,
         usage=call.usage,
         reset=call.reset,
-        told=told,
+        told=logged_break,
         subscription=is_subscription(call.tenant),
         cut=has_estimate(call.verdict),
         judged=verdict.explained is not None,

@@ -139,9 +139,9 @@ class Gathers(Protocol):
     def rest(self) -> Iterator[LoggedRequest]: ...
 
 
-def gathered(log: Gathers, found: Iterable[tuple[str, bytes] | BrokenSource]) -> Iterator[Record]:
+def gathered(log: Gathers, lines: Iterable[tuple[str, bytes] | BrokenSource]) -> Iterator[Record]:
     """The requests of a log, each as soon as it is ready."""
-    for line in found:
+    for line in lines:
         if isinstance(line, BrokenSource):
             yield line
             continue
@@ -155,7 +155,7 @@ def gathered(log: Gathers, found: Iterable[tuple[str, bytes] | BrokenSource]) ->
 def _numbered(file: IO[bytes], advance: Advance) -> Iterator[tuple[int, bytes | None]]:
     """Lines with their numbers, None for one that is too long; the bytes told are those of the file itself."""
     readline = unpacked(file).readline
-    number = told = read = 0
+    number = advanced = read = 0
     while line := readline(LONGEST + 1):
         number += 1
         read += len(line)
@@ -165,12 +165,12 @@ def _numbered(file: IO[bytes], advance: Advance) -> Iterator[tuple[int, bytes | 
             read += len(line)
         if read >= _TELL:
             here = file.tell()
-            advance(here - told)
-            told, read = here, 0
+            advance(here - advanced)
+            advanced, read = here, 0
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         yield number, None if too_long else line
-    advance(file.tell() - told)
+    advance(file.tell() - advanced)
 
 
 def of_utf8(line: bytes) -> bool:
@@ -186,22 +186,22 @@ def of_utf8(line: bytes) -> bool:
 
 def reason(error: BaseException) -> str:
     """Why a file cannot be read, without its path."""
-    said = error.strerror if isinstance(error, OSError) else None
-    return f"cannot be read ({said or error})"
+    message = error.strerror if isinstance(error, OSError) else None
+    return f"cannot be read ({message or error})"
 
 
 def beginning(path: Path) -> bytes:
     """The first 64 KiB of a file, unpacked, or as many as can be; raises OSError where none can."""
-    found = b""
+    start = b""
     try:
         with path.open("rb") as file:
             source = unpacked(file)
-            while len(found) < START and (piece := source.read(_PIECE)):
-                found += piece
+            while len(start) < START and (piece := source.read(_PIECE)):
+                start += piece
     except FAILURES as error:
-        if not found:
+        if not start:
             raise error if isinstance(error, OSError) else OSError(f"{error}") from error
-    return found[:START].removeprefix(codecs.BOM_UTF8)
+    return start[:START].removeprefix(codecs.BOM_UTF8)
 
 
 def objects(start: bytes) -> Iterator[dict[str, Raw]]:

@@ -93,18 +93,18 @@ def read_object(text: bytes) -> Members | str:
             scan.decode(text, dict[str, Raw])  # also with half of a surrogate pair, as JavaScript leaves them
         except _FAILURES:
             return f"not JSON ({error})"
-        found = object_at(text.strip(), 0)
-        if found is None:
+        object_ = object_at(text.strip(), 0)
+        if object_ is None:
             return "not an object that can be read"
-        return {name: Raw(value) for name, value in found.items()}
+        return {name: Raw(value) for name, value in object_.items()}
 
 
 def members_of(raw: bytes | Raw | None) -> Members | None:
     """The members of a value that is an object."""
     if begins(raw) != b"{":
         return None
-    found = read_object(bytes(raw or b""))
-    return None if isinstance(found, str) else found
+    object_ = read_object(bytes(raw or b""))
+    return None if isinstance(object_, str) else object_
 
 
 def items_of(raw: bytes | Raw | None) -> list[Raw] | None:
@@ -212,8 +212,8 @@ def moment(raw: bytes | Raw | None) -> float | None:
 
 def _date(text: str) -> float | None:
     try:
-        found = datetime.fromisoformat(text.strip().replace(",", "."))
-        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+        date = datetime.fromisoformat(text.strip().replace(",", "."))
+        return (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
 
@@ -228,8 +228,8 @@ def headers_of(raw: bytes | Raw | None) -> dict[str, str]:
         pair = items_of(item)
         if pair is not None and len(pair) == 2 and (name := text_of(pair[0])) is not None:
             pairs.append((name, pair[1]))
-        elif (found := members_of(item)) is not None and (name := text_of(found.get("name"))) is not None:
-            pairs.append((name, found.get("value", NULL)))
+        elif (header := members_of(item)) is not None and (name := text_of(header.get("name"))) is not None:
+            pairs.append((name, header.get("value", NULL)))
     headers: dict[str, str] = {}
     for name, raw_value in pairs:
         listed = items_of(raw_value)

@@ -70,22 +70,22 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
 
 def reading() -> Reader:
     """A reader for several places: the directory stays when its sessions have been taken over into the database."""
-    given = RecentHashes()
+    seen = RecentHashes()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
-        kept: SessionStorage = Files(path, advance) if path.is_dir() else Database(path, advance)
-        with kept:
+        storage: SessionStorage = Files(path, advance) if path.is_dir() else Database(path, advance)
+        with storage:
             sessions: dict[str, StoredSession] = {}
-            for found in kept.sessions():
-                if isinstance(found, BrokenSource):
-                    yield found
+            for entry in storage.sessions():
+                if isinstance(entry, BrokenSource):
+                    yield entry
                 else:
-                    sessions[found.id] = found
+                    sessions[entry.id] = entry
             families: dict[str, list[StoredSession]] = {}
             for session in sessions.values():
                 families.setdefault(_root(session, sessions), []).append(session)
             for root in sorted(families, key=lambda root: (sessions[root].created, root)):
-                yield from _family(root, families[root], kept, given)
+                yield from _family(root, families[root], storage, seen)
 
     return read
 
@@ -99,24 +99,24 @@ def _root(session: StoredSession, sessions: dict[str, StoredSession]) -> str:
     return min(seen) if session.parent in seen else session.id
 
 
-def _family(root: str, sessions: list[StoredSession], kept: SessionStorage, given: RecentHashes) -> Iterator[Record]:
-    talks = {session.id: _Talk(root, session, kept) for session in sessions}
-    messages = heapq.merge(*(kept.messages(session) for session in sessions), key=lambda each: each[0])
+def _family(root: str, sessions: list[StoredSession], storage: SessionStorage, seen: RecentHashes) -> Iterator[Record]:
+    talks = {session.id: _Talk(root, session, storage) for session in sessions}
+    messages = heapq.merge(*(storage.messages(session) for session in sessions), key=lambda each: each[0])
     for _, stored in messages:
         if isinstance(stored, BrokenSource):
             yield stored
-        elif given.first_time(stored.id):
+        elif seen.first_time(stored.id):
             yield from talks[stored.session].add(stored)
 
 
 class _Talk:
     """The requests of one session."""
 
-    def __init__(self, root: str, session: StoredSession, kept: SessionStorage) -> None:
-        self._root, self._session, self._kept = root, session, kept
+    def __init__(self, root: str, session: StoredSession, storage: SessionStorage) -> None:
+        self._root, self._session, self._kept = root, session, storage
         self._agent = "" if session.id == root else f"{session.agent} {session.id}".strip()
         self._cuts = Cuts()
-        self._trims = kept.trimmed(session)
+        self._trims = storage.trimmed(session)
         self._trimmed = 0
         self._asked = True  # whether a user has spoken since the request before
 
@@ -132,15 +132,15 @@ class _Talk:
 
     def _requests(self, stored: StoredMessage, message: _Message) -> Iterator[Record]:
         """A message's requests: its steps, or itself where no step is stored."""
-        sent, found = stored.created, False
+        sent_at, has_steps = stored.created, False
         for step in self._kept.steps(stored):
-            found = True
-            yield from self._request(stored, message, step, sent)
-            sent = step.ended or sent
-        if not found and message.tokens:
-            yield from self._request(stored, message, StepUsage(data=bytes(message.tokens)), sent)
+            has_steps = True
+            yield from self._request(stored, message, step, sent_at)
+            sent_at = step.ended or sent_at
+        if not has_steps and message.tokens:
+            yield from self._request(stored, message, StepUsage(data=bytes(message.tokens)), sent_at)
 
-    def _request(self, stored: StoredMessage, message: _Message, step: StepUsage, sent: float) -> Iterator[Record]:
+    def _request(self, stored: StoredMessage, message: _Message, step: StepUsage, sent_at: float) -> Iterator[Record]:
         try:
             tokens = _TOKENS(step.data)
         except BAD as error:
@@ -162,17 +162,17 @@ class _Talk:
             model=model,
             client=CLIENT,
             agent=agent,
-            at=sent / 1000,
+            at=sent_at / 1000,
             first_token_at=None if step.began is None else step.began / 1000,
             usage=usage,
-            reset=self._summarised() if summary else self._reset(agent, model, sent),
+            reset=self._summarised() if summary else self._reset(agent, model, sent_at),
             kind="user" if self._asked else "tools",
         )
         self._asked = self._asked and summary
 
-    def _reset(self, agent: str, model: str, sent: float) -> str | None:
+    def _reset(self, agent: str, model: str, sent_at: float) -> str | None:
         """Why a request does not go on with the one before: a summary was made, or results of tools were left out."""
-        trimmed = sum(time <= sent for time in self._trims)
+        trimmed = sum(time <= sent_at for time in self._trims)
         if trimmed > self._trimmed:
             self._cuts.cut(self._agent, TRIMMED)
             self._trimmed = trimmed

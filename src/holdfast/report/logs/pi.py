@@ -63,16 +63,16 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
 
 def reading() -> Reader:
     """A reader for many sessions: of a file that is there twice the requests are given once."""
-    given = RecentHashes()
+    seen = RecentHashes()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
-        session = SessionFile(path, given)
+        session = SessionFile(path, seen)
         for line in lines(path, advance):
             if isinstance(line, BrokenSource):
                 session.lost()
                 yield line
-            elif (found := session.add(*line)) is not None:
-                yield found
+            elif (request := session.add(*line)) is not None:
+                yield request
 
     return read
 
@@ -81,8 +81,8 @@ class SessionFile:
     """Requests from the lines of one file. Of the tree only the ends of its branches are kept: an entry either goes on
     at one of them or begins a branch."""
 
-    def __init__(self, path: Path, given: RecentHashes) -> None:
-        self._given = given
+    def __init__(self, path: Path, seen: RecentHashes) -> None:
+        self._given = seen
         self._id = path.name.partition(".")[0].rpartition("_")[2]
         self._forked: float | None = None
         self._agent = ""
@@ -115,17 +115,17 @@ class SessionFile:
             self._forked = seconds(entry.timestamp) if entry.parent_session else None
             return None
         self._walk(entry)
-        found = None
+        request = None
         if entry.type == "compaction":
             self._cuts.cut(self._agent, COMPACTION)
             self._growth().cut()
         elif entry.type == "message" and entry.message:
             message = _MESSAGE(entry.message)
             if message.role == "assistant":
-                found = self._request(place, message, known=self._known(entry))
+                request = self._request(place, message, is_copy=self._known(entry))
             self._growth().says(*_said(message))
         self._asked = entry.timestamp or self._asked
-        return found
+        return request
 
     def _growth(self) -> Growth:
         return self._said.setdefault(self._agent, Growth())
@@ -148,13 +148,13 @@ class SessionFile:
         self._ends[entry.id] = self._agent
         self._torn = False
 
-    def _request(self, place: str, message: _Message, *, known: bool) -> LoggedRequest | None:
+    def _request(self, place: str, message: _Message, *, is_copy: bool) -> LoggedRequest | None:
         tokens = _TOKENS(message.usage) if message.usage else None
         if tokens == _NOTHING or (tokens is None and message.stop_reason in ("error", "aborted")):
             return None  # it failed before it was billed
         model = named(message.provider, message.model)
         reset = self._cuts.reason(self._agent, model)  # also if it is known: what follows may be compared with it
-        if known:
+        if is_copy:
             return None
         return LoggedRequest(
             session=self._id,

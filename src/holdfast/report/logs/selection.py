@@ -90,23 +90,23 @@ class TraceBuilder:
 
     def traces(self) -> list[Trace]:
         """The sessions in the order in which they began; nothing is to be added afterwards."""
-        found = []
+        traces = []
         for name, session in self._sessions.items():
             begun = min((each.at for _, each in session.order if each.at is not None), default=None)
             steps = self._steps(session, begun or 0.0)
             if steps:
                 started = None if begun is None or begun < _DATES else begun
-                found.append((begun, Trace(shown(name), shown(session.source), steps, session.author, started)))
-        return [trace for _, trace in sorted(found, key=lambda each: each[0] or 0.0)]
+                traces.append((begun, Trace(shown(name), shown(session.source), steps, session.author, started)))
+        return [trace for _, trace in sorted(traces, key=lambda each: each[0] or 0.0)]
 
     def _steps(self, session: _Session, begun: float) -> tuple[TraceStep, ...]:
         _timed(session)
-        told: dict[int, TraceStep] = {}
+        by_number: dict[int, TraceStep] = {}
         for (agent, model), lane in session.lanes.items():
             name = _lane_name(model, agent)
             for held, step in _spoken(lane, name) if lane.spoken else _sized(lane, name):
-                told[id(held)] = step
-        steps = [(held, told[id(held)]) for _, held in session.order if id(held) in told]
+                by_number[id(held)] = step
+        steps = [(held, by_number[id(held)]) for _, held in session.order if id(held) in by_number]
         self.failed += len(session.order) - len(steps)
         steps.sort(key=lambda pair: pair[0].at or 0.0)
         return tuple(
@@ -238,12 +238,12 @@ def _guessed(held: _Held, usage: Usage, before: tuple[_Held, Usage] | None) -> t
     grown = max(0, usage.prompt - before[1].prompt)
     if not grown:
         return ()
-    said = min(before[1].output, grown)
+    output = min(before[1].output, grown)
     kind = held.record.kind or ("tools" if _soon(held.at, before[0].at) else "user")
     call, result = ("tool_use", "tool_result") if kind == "tools" else ("text", "text")
     return (
-        ShapeBlock("assistant", call, said * _CHARS),
-        ShapeBlock("user", result, (grown - said) * _CHARS),
+        ShapeBlock("assistant", call, output * _CHARS),
+        ShapeBlock("user", result, (grown - output) * _CHARS),
     )
 
 
@@ -287,8 +287,8 @@ class SessionChooser:
     @property
     def known(self) -> list[str]:
         """The sessions that can be replayed, the earliest first; of those without times, in the order of the logs."""
-        found = [(each.latest or 0.0, name) for name, each in self._sessions.items() if each.known]
-        return [name for _, name in sorted(found, key=lambda pair: pair[0])]
+        dated = [(each.latest or 0.0, name) for name, each in self._sessions.items() if each.known]
+        return [name for _, name in sorted(dated, key=lambda pair: pair[0])]
 
     def add(self, source: Source, record: Record) -> None:
         if isinstance(record, BrokenSource):
@@ -298,16 +298,16 @@ class SessionChooser:
             return
         if not record.session.startswith(self._begins) or is_ping(record, source.format):
             return
-        found = self._sessions.get(record.session)
-        if found is None:
-            found = self._sessions[record.session] = SessionExtent(source.format)
-        elif found.origin != source.format:
+        extent = self._sessions.get(record.session)
+        if extent is None:
+            extent = self._sessions[record.session] = SessionExtent(source.format)
+        elif extent.origin != source.format:
             self.repeated.add(record.session)
             return
-        found.sources.add(self._sources.setdefault(source, len(self._sources)))
-        found.known += is_known(record)
+        extent.sources.add(self._sources.setdefault(source, len(self._sources)))
+        extent.known += is_known(record)
         if record.at is not None:
-            found.latest = record.at if found.latest is None else max(found.latest, record.at)
+            extent.latest = record.at if extent.latest is None else max(extent.latest, record.at)
         self._places.add(_place(source, record))
 
     def chosen(self, limit: int | None = None) -> SecondReading:

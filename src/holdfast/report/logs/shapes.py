@@ -29,11 +29,11 @@ _line = msgspec.json.Decoder(_Line).decode
 
 def read(path: Path, advance: Advance) -> Iterator[Record]:
     """One request for each line; without usage it counts nothing, but it counts."""
-    for found in lines(path, advance):
-        if isinstance(found, BrokenSource):
-            yield found
+    for numbered in lines(path, advance):
+        if isinstance(numbered, BrokenSource):
+            yield numbered
             continue
-        place, text = found
+        place, text = numbered
         try:
             line = _line(text.removeprefix(_BOM))
         except msgspec.ValidationError as error:

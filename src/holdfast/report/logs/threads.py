@@ -91,8 +91,8 @@ class _Thread:
         """How much a request repeats of the answers that came in this conversation, and of its last question."""
         last = self.history
         own = {block for block, answer in zip(last.blocks, last.answers, strict=True) if answer} - self.first
-        asked = set(last.blocks[last.answered :])
-        return len(own.intersection(history.blocks)) + len(asked.intersection(history.blocks[: history.answered]))
+        new_blocks = set(last.blocks[last.answered :])
+        return len(own.intersection(history.blocks)) + len(new_blocks.intersection(history.blocks[: history.answered]))
 
 
 _Used = dict[int, _Thread]  # the one used last at the end
@@ -126,19 +126,19 @@ class Threads:
         session: str,
         history: History,
         *,
-        named: bool,
+        is_named: bool,
         previous: str | None = None,
         response: str | None = None,
         billed: bool = True,
     ) -> str:
-        """The conversation of a session that a request belongs to, which is remembered as having sent it. `named` if
+        """The conversation of a session that a request belongs to, which is remembered as having sent it. `is_named` if
         the log names the session; `previous` is the response that it names as the one before, `response` its own."""
         thread = self._repeated(history, previous, session)
         if thread is None and history.opens:
-            thread = self._opening(session, history, named)
+            thread = self._opening(session, history, is_named)
         elif thread is None:
             threads = list(_last_first(self._inside.get(session)))
-            match = choose(_changed(threads, history, named), LOGGED)
+            match = choose(_changed(threads, history, is_named), LOGGED)
             thread = None if match is None else match.conversation
         if thread is None:
             thread = _Thread(session, self._label(session), history)
@@ -162,13 +162,13 @@ class Threads:
         match = choose(evidence, LOGGED)
         return None if match is None else match.conversation
 
-    def _opening(self, session: str, history: History, named: bool) -> _Thread | None:
+    def _opening(self, session: str, history: History, is_named: bool) -> _Thread | None:
         """The conversation that a request without answers belongs to, if it opens none."""
         for each in _last_first(self._beginning.get(history.first)):
             same = each.session == session and each.history.blocks == history.blocks and each.history.is_alike(history)
             if is_reopened(same=same, came_to_nothing=not each.billed):
                 return each
-        for each in _last_first(self._inside.get(session)) if named else ():
+        for each in _last_first(self._inside.get(session)) if is_named else ():
             last = each.history
             long = len(last.blocks) >= _CONVERSATION and 2 * history.size < last.size
             if long and not last.opens and last.tools == history.tools and last.system == history.system:
@@ -211,7 +211,7 @@ class Threads:
             del self._beginning[thread.history.first]
 
 
-def _changed(threads: list[_Thread], history: History, named: bool) -> Iterator[Evidence[_Thread]]:
+def _changed(threads: list[_Thread], history: History, is_named: bool) -> Iterator[Evidence[_Thread]]:
     """What a request that repeats no conversation of its session has in common with each of them, the one used last
     first: of several that have as much, that one counts. The only one of a session need not be alike."""
     turns, alone = history.turns, len(threads) == 1
@@ -221,7 +221,7 @@ def _changed(threads: list[_Thread], history: History, named: bool) -> Iterator[
         fits = alone or each.history.is_alike(history)
         if fits and each.history.turns + 1 == turns:
             yield Evidence(each, Relation.GROWN, (0,))
-        if fits and named:
+        if fits and is_named:
             yield Evidence(each, Relation.ALIKE, (0,))
 
 

@@ -228,8 +228,8 @@ def _line(trace: Trace, step: TraceStep) -> dict[str, Any]:
 
 
 def _sized(block: ShapeBlock) -> dict[str, Any]:
-    known = {"role": block.role, "type": block.type, "chars": block.chars, "tool": block.tool, "error": block.error}
-    return {key: value for key, value in known.items() if value is not None}
+    members = {"role": block.role, "type": block.type, "chars": block.chars, "tool": block.tool, "error": block.error}
+    return {key: value for key, value in members.items() if value is not None}
 
 
 def _billed(billed: Usage) -> dict[str, int]:
@@ -287,10 +287,10 @@ def _lines(path: Path, model: str | None) -> list[Trace]:
             spoken.append(read_chat(place, line, chat))
         else:
             raise HoldfastError(f"{place}: of no known format; known are {FORMATS}.")
-    found = [Trace(name, places[name], tuple(each), *about[name]) for name, each in steps.items()] + spoken
-    if not found:
+    traces = [Trace(name, places[name], tuple(each), *about[name]) for name, each in steps.items()] + spoken
+    if not traces:
         raise HoldfastError(f"{path.name} is empty; give {FORMATS}.")
-    return found
+    return traces
 
 
 def _names(place: str, line: bytes) -> frozenset[str]:

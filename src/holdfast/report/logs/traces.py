@@ -85,19 +85,19 @@ class Trace(Struct, frozen=True):
 
 def lanes(trace: Trace) -> dict[str, tuple[TraceStep, ...]]:
     """The steps of each lane, lanes in the order of their first request."""
-    found: dict[str, list[TraceStep]] = {}
+    by_lane: dict[str, list[TraceStep]] = {}
     for step in trace.steps:
-        found.setdefault(step.lane, []).append(step)
-    return {lane: tuple(steps) for lane, steps in found.items()}
+        by_lane.setdefault(step.lane, []).append(step)
+    return {lane: tuple(steps) for lane, steps in by_lane.items()}
 
 
 def by_author(traces: Sequence[Trace]) -> dict[str, tuple[Trace, ...]]:
     """The sessions of each author in the order in which they began; authors, and sessions of which it is not known when
     they began, in the order given, the latter behind the others."""
-    found: dict[str, list[Trace]] = {}
+    by_name: dict[str, list[Trace]] = {}
     for trace in traces:
-        found.setdefault(trace.author, []).append(trace)
-    return {author: tuple(sorted(each, key=_began)) for author, each in found.items()}
+        by_name.setdefault(trace.author, []).append(trace)
+    return {author: tuple(sorted(each, key=_began)) for author, each in by_name.items()}
 
 
 def _began(trace: Trace) -> tuple[bool, float]:

@@ -58,10 +58,10 @@ _WRITTEN = {"openai": "30m"}
 @lru_cache(maxsize=1024)
 def named(provider: str, model: str) -> str:
     """`provider:name` where the provider is a known one; else the name alone, whose family tells the provider."""
-    known = _SAME.get(provider.lower(), provider.lower())
-    if not model or known not in default().providers():
+    known_provider = _SAME.get(provider.lower(), provider.lower())
+    if not model or known_provider not in default().providers():
         return model
-    return f"{known}:{model}"
+    return f"{known_provider}:{model}"
 
 
 @lru_cache(maxsize=1024)
@@ -118,35 +118,35 @@ class LoggedAnswer(Struct):
 
 def answer_of(members: Members, dialect: str) -> LoggedAnswer:
     """The answer of a line: usage that stands by itself first, then that of a response, then one that was predicted."""
-    found = LoggedAnswer(failed=_failed(members))
-    found.usage = _usage(first(members, USAGE), dialect)
-    found.tier = _told_tier(members)
+    answer = LoggedAnswer(failed=_failed(members))
+    answer.usage = _usage(first(members, USAGE), dialect)
+    answer.tier = _told_tier(members)
     response = bytes_of(first(members, RESPONSE), "replace")
     if response is not None:
-        _read(response, dialect, found)
-    if found.usage is None:
-        found.usage = _usage(first(members, PREDICTED), dialect)
-    return found
+        _read(response, dialect, answer)
+    if answer.usage is None:
+        answer.usage = _usage(first(members, PREDICTED), dialect)
+    return answer
 
 
-def _read(response: bytes, dialect: str, found: LoggedAnswer) -> None:
+def _read(response: bytes, dialect: str, answer: LoggedAnswer) -> None:
     """A response: the object, its text, the events of a stream, or any of them inside what was written down of it."""
     inner = members_of(response)
     if inner is not None:
-        found.failed = found.failed or _failed(inner)
-        found.at = moment(first(inner, AT))
-        found.tier = found.tier or _told_tier(inner)
-        if found.usage is None:
-            found.usage = _usage(first(inner, USAGE), dialect)
+        answer.failed = answer.failed or _failed(inner)
+        answer.at = moment(first(inner, AT))
+        answer.tier = answer.tier or _told_tier(inner)
+        if answer.usage is None:
+            answer.usage = _usage(first(inner, USAGE), dialect)
         wrapped = None if "choices" in inner or "type" in inner else bytes_of(first(inner, INNER_RESPONSE), "replace")
         if wrapped is not None and wrapped[:1] != b"[":  # a list is Anthropic's content
             response = wrapped
     tap = DIALECTS[dialect].tap()
     tap.feed(response)
     report = tap.close()
-    found.response_id, found.model = report.response_id, report.model or ""
-    if found.usage is None and report.counts:
-        found.usage = billed(report.counts, dialect)
+    answer.response_id, answer.model = report.response_id, report.model or ""
+    if answer.usage is None and report.counts:
+        answer.usage = billed(report.counts, dialect)
 
 
 def tier_of(counts: Counts) -> str:

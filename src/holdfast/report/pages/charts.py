@@ -51,14 +51,14 @@ class Scale(NamedTuple):
 
     def ticks(self, form: Form) -> list[Tick]:
         """As many round values as have room beside one another."""
-        found: list[Tick] = []
+        ticks: list[Tick] = []
         for values in self._choices():
             if not values:
                 break
-            found = [Tick(self.place(value), form(value)) for value in values]
-            if fit(found):
-                return found
-        return found[:1]
+            ticks = [Tick(self.place(value), form(value)) for value in values]
+            if fit(ticks):
+                return ticks
+        return ticks[:1]
 
     def _choices(self) -> Iterator[list[float]]:
         """Round values, many first."""
@@ -277,8 +277,8 @@ def by_rank(values: Sequence[float]) -> list[float]:
 
 def _whole(scale: Scale) -> list[Tick]:
     """Round request numbers, and the first."""
-    found = [tick for tick in scale.ticks(lambda value: f"{value:,.0f}" if value == int(value) else "") if tick.label]
-    return [Tick(0.0, "1"), *(tick for tick in found if tick.place > 0.12)]
+    ticks = [tick for tick in scale.ticks(lambda value: f"{value:,.0f}" if value == int(value) else "") if tick.label]
+    return [Tick(0.0, "1"), *(tick for tick in ticks if tick.place > 0.12)]
 
 
 def fitted(label: str, most: int) -> str:
@@ -322,5 +322,5 @@ def _levels(ticks: Sequence[Tick]) -> list[Markup]:
 
 
 def _chart(title: str, desc: str, height: int, drawn: Child) -> Markup:
-    named = [tag("title", title), tag("desc", desc) if desc else None]
-    return tag("svg", named, drawn, class_="chart", role="img", width="100%", height=height)
+    title_and_text = [tag("title", title), tag("desc", desc) if desc else None]
+    return tag("svg", title_and_text, drawn, class_="chart", role="img", width="100%", height=height)

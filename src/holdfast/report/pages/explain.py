@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from holdfast.records import CAUSES
+from holdfast.wording import counted
 
 from ..explainer.advice import with_others
 from ..explainer.results import BreakFinding, CauseSum, CureSum, ExplainReport, Money, OtherTtl, SessionFindings, Totals
@@ -52,33 +53,33 @@ _COLUMNS = (
 
 def lost(session: SessionFindings) -> Decimal | None:
     """What the known breaks without a reason cost; None where no price is known."""
-    known = [each.cost_usd for each in session.breaks if each.reset is None and each.cost_usd is not None]
-    return sum(known, Decimal(0)) if known else None
+    amounts = [each.cost_usd for each in session.breaks if each.reset is None and each.cost_usd is not None]
+    return sum(amounts, Decimal(0)) if amounts else None
 
 
 def ranked(sessions: Sequence[SessionFindings]) -> list[tuple[int, SessionFindings]]:
     """The sessions with their places in the report, those first that lost most, then those that cost most."""
 
     def weight(each: tuple[int, SessionFindings]) -> tuple[Decimal, int, Decimal, int]:
-        found = each[1]
-        tokens = sum(one.tokens_lost for one in found.breaks if one.reset is None)
-        return -(lost(found) or Decimal(0)), -tokens, -(found.cost_usd or Decimal(0)), each[0]
+        session = each[1]
+        tokens = sum(one.tokens_lost for one in session.breaks if one.reset is None)
+        return -(lost(session) or Decimal(0)), -tokens, -(session.cost_usd or Decimal(0)), each[0]
 
     return sorted(enumerate(sessions), key=weight)
 
 
 def told(sessions: Sequence[SessionFindings]) -> list[tuple[int, SessionFindings]]:
     """The sessions whose breaks are told, as far as there is room for them."""
-    found: list[tuple[int, SessionFindings]] = []
+    numbered: list[tuple[int, SessionFindings]] = []
     number = 0
     for place, each in ranked(sessions):
         number += min(len(each.breaks), MOST_BREAKS)
         if not each.breaks:
             continue
-        if number > MOST_TOLD or len(found) == MOST_SESSIONS:
+        if number > MOST_TOLD or len(numbered) == MOST_SESSIONS:
             break
-        found.append((place, each))
-    return found
+        numbered.append((place, each))
+    return numbered
 
 
 def _listed(sessions: Sequence[SessionFindings], total: int) -> Markup | None:
@@ -89,9 +90,9 @@ def _listed(sessions: Sequence[SessionFindings], total: int) -> Markup | None:
     linked = {place for place, _ in told(sessions)}
     rows = [_row(each, f"#s{place}" if place in linked else None) for place, each in shown]
     left = max(total, len(sessions)) - len(shown)
-    said = f"Not in this table, but in all sums: {texts.counted(left, 'more session')}, which lost and cost less."
+    note = f"Not in this table, but in all sums: {counted(left, 'more session')}, which lost and cost less."
     grid = table("Sessions", _COLUMNS, rows, filtered=len(rows) > 15)
-    return page.section("Sessions", grid, tag("p", said, class_="small") if left else None, wide=True)
+    return page.section("Sessions", grid, tag("p", note, class_="small") if left else None, wide=True)
 
 
 def _row(each: SessionFindings, link: str | None) -> list[Cell]:
@@ -124,21 +125,21 @@ def _broken(sessions: Sequence[SessionFindings]) -> Markup | None:
         return None
     left = sum(bool(each.breaks) for each in sessions) - len(shown)
     items = [_session(place, each, opened=number < OPEN) for number, (place, each) in enumerate(shown)]
-    more = texts.counted(left, "more session")
-    said = f"Not told here: {more} with breaks, which lost less; --format json has them."
+    more = counted(left, "more session")
+    note = f"Not told here: {more} with breaks, which lost less; --format json has them."
     aside = "The sessions that lost most come first. Requests are counted from 1 in the order of the log."
-    rest = tag("p", said, class_="small") if left else None
+    rest = tag("p", note, class_="small") if left else None
     return page.section("Break by break", items, rest, aside=aside, wide=True)
 
 
 def _session(place: int, each: SessionFindings, *, opened: bool) -> Markup:
     number = sum(one.reset is None for one in each.breaks)
     resets = len(each.breaks) - number
-    said = [texts.counted(number, "break")] + ([texts.counted(resets, "reset")] if resets else [])
+    facts = [counted(number, "break")] + ([counted(resets, "reset")] if resets else [])
     amount = lost(each)
     if number:
-        said.append(f"lost {texts.dollars(amount)}" if amount is not None else "at prices that are not known")
-    said.append(f"{texts.counted(each.requests, 'request')}, {texts.dollars(each.cost_usd)}")
+        facts.append(f"lost {texts.dollars(amount)}" if amount is not None else "at prices that are not known")
+    facts.append(f"{counted(each.requests, 'request')}, {texts.dollars(each.cost_usd)}")
     dearest = sorted(each.breaks, key=lambda one: (-(one.cost_usd or Decimal(0)), -one.tokens_lost, one.request))
     chosen = sorted(dearest[:MOST_BREAKS], key=lambda one: one.request)
     left = len(each.breaks) - len(chosen) + each.breaks_left_out
@@ -148,7 +149,7 @@ def _session(place: int, each: SessionFindings, *, opened: bool) -> Markup:
     name = tag("bdi", texts.clip(each.session, NAME) or "(no name)")
     return tag(
         "details",
-        tag("summary", tag("strong", name), tag("span", page.dotted(said), class_="soft")),
+        tag("summary", tag("strong", name), tag("span", page.dotted(facts), class_="soft")),
         tag("div", _chart(each), tag("ol", items, class_="breaks"), tag("p", more) if more else None, class_="inside"),
         id_=f"s{place}",
         open=opened,
@@ -169,8 +170,8 @@ def _chart(each: SessionFindings) -> Markup | None:
         )
         for one in each.breaks
     ]
-    what = "Dollars" if priced else "Tokens"
-    title = f"{what} lost so far, by request"
+    unit = "Dollars" if priced else "Tokens"
+    title = f"{unit} lost so far, by request"
     form = charts.money if priced else texts.short
     largest = max(points, key=lambda point: point.by)
     chart = charts.steps(title, points, each.requests, form, desc=f"The largest: {largest.note}.")
@@ -201,19 +202,19 @@ def _break(one: BreakFinding, session: SessionFindings, where: dict[tuple[str | 
 
 
 def _circumstances(one: BreakFinding, session: SessionFindings) -> list[str]:
-    said = [texts.moment(one.at)] if one.at is not None else []
+    facts = [texts.moment(one.at)] if one.at is not None else []
     if one.gap_s is not None:
-        said.append(f"{texts.span(one.gap_s)} after the request before")
+        facts.append(f"{texts.span(one.gap_s)} after the request before")
     if one.expected:
-        said.append(f"read {one.read:,} of {one.expected:,} tokens")
+        facts.append(f"read {one.read:,} of {one.expected:,} tokens")
     if one.agent:
-        said.append(f"agent {texts.clip(one.agent, 40)}")
+        facts.append(f"agent {texts.clip(one.agent, 40)}")
     if one.model and one.model != session.model:
-        said.append(texts.clip(one.model, 40))
-    said.append(EVIDENCE[one.evidence])
+        facts.append(texts.clip(one.model, 40))
+    facts.append(EVIDENCE[one.evidence])
     if one.source:
-        said.append(texts.clip(one.source, 80))
-    return said
+        facts.append(texts.clip(one.source, 80))
+    return facts
 
 
 def _side(name: str, text: str | None) -> Markup:
@@ -225,9 +226,9 @@ def _advice(one: BreakFinding, where: dict[tuple[str | None, str], int]) -> Mark
     """What to do, in full where it is first said in a session."""
     if not one.advice:
         return None
-    said = where.setdefault((one.setting, one.advice), one.request)
-    if said != one.request:
-        return tag("p", f"Cure: as at request {said:,}.", class_="small soft")
+    first_place = where.setdefault((one.setting, one.advice), one.request)
+    if first_place != one.request:
+        return tag("p", f"Cure: as at request {first_place:,}.", class_="small soft")
     ways = [" Or set ", page.setting(texts.clip(one.setting, 300)), "."] if one.setting else None
     return tag("p", tag("strong", "Cure: "), page.prose(texts.clip(one.advice, 600)), ways)
 
@@ -277,12 +278,12 @@ def explain_page(report: ExplainReport) -> str:
 def _headline(totals: Totals) -> Child:
     if not totals.sessions or not totals.requests:
         return "No requests were found in what was read."
-    many = texts.counted(totals.sessions, "session")
+    many = counted(totals.sessions, "session")
     about = "About " if totals.estimated_sessions else ""
     start = f"{many}, at prices that are not known" if totals.cost_usd is None else ""
     start = start or f"{about}{texts.dollars(totals.cost_usd)} spent in {many}"
     if not totals.breaks:
-        reason = f" without a reason; {texts.counted(totals.resets, 'reset')} had one." if totals.resets else "."
+        reason = f" without a reason; {counted(totals.resets, 'reset')} had one." if totals.resets else "."
         return f"{start}; the cache never broke{reason}"
     broke = f"the cache broke {texts.times(totals.breaks)}"
     if totals.break_cost_usd is None:
@@ -293,47 +294,49 @@ def _headline(totals: Totals) -> Child:
 
 def _under(report: ExplainReport) -> Markup:
     totals = report.totals
-    said = [texts.counted(totals.requests, "request"), f"{texts.count(totals.usage.prompt)} prompt tokens"]
+    facts = [counted(totals.requests, "request"), f"{texts.count(totals.usage.prompt)} prompt tokens"]
     ends = [at for each in report.sessions for at in (each.started, each.ended) if at is not None and texts.dated(at)]
     if ends:
-        said.append(f"{texts.day(min(ends))} to {texts.day(max(ends))} UTC")
+        facts.append(f"{texts.day(min(ends))} to {texts.day(max(ends))} UTC")
     models = sorted({each.model for each in report.sessions if each.model})
-    named = ", ".join(texts.clip(model, 60) for model in models[:4])
-    more = f" and {texts.counted(len(models) - 4, 'more model')}" if len(models) > 4 else ""
-    return page.dotted([*said, named + more] if named else said)
+    model_names = ", ".join(texts.clip(model, 60) for model in models[:4])
+    more = f" and {counted(len(models) - 4, 'more model')}" if len(models) > 4 else ""
+    return page.dotted([*facts, model_names + more] if model_names else facts)
 
 
 def _notices(report: ExplainReport) -> list[Child]:
-    totals, said = report.totals, []
+    totals, sentences = report.totals, []
     if report.partial:
-        said.append(joined("Reading was interrupted: this is what had been read until then."))
+        sentences.append(joined("Reading was interrupted: this is what had been read until then."))
     if report.repairs is not None:
-        said.append(joined(sentence(report.repairs, texts.dollars)))
+        sentences.append(joined(sentence(report.repairs, texts.dollars)))
     if report.broken:
         those = "line or file" if report.broken == 1 else "lines or files"
         could = f"{texts.count(report.broken)} {those} could not be read and had to be left out"
-        said.append(joined(f"{could}; ", tag("a", "see which", href="#read"), "."))
+        sentences.append(joined(f"{could}; ", tag("a", "see which", href="#read"), "."))
     if totals.estimated_sessions:
-        only = f"{totals.estimated_sessions:,} of {texts.counted(totals.sessions, 'session')}"
-        said.append(joined(f"For {only} the log holds no usage: tokens and dollars are estimates by the cache rules."))
+        only = f"{totals.estimated_sessions:,} of {counted(totals.sessions, 'session')}"
+        sentences.append(
+            joined(f"For {only} the log holds no usage: tokens and dollars are estimates by the cache rules.")
+        )
     if cut := sum(session.cut for session in report.sessions):
-        which = texts.counted(cut, "request")
-        said.append(joined(f"{which} {'was' if cut == 1 else 'were'} cut: a part of the usage is estimated."))
+        which = counted(cut, "request")
+        sentences.append(joined(f"{which} {'was' if cut == 1 else 'were'} cut: a part of the usage is estimated."))
     if totals.unpriced:
-        number = texts.counted(totals.unpriced, "request")
+        number = counted(totals.unpriced, "request")
         verb = "has" if totals.unpriced == 1 else "have"
-        said.append(joined(f"{number} {verb} no known price and no part in the dollars on this page."))
+        sentences.append(joined(f"{number} {verb} no known price and no part in the dollars on this page."))
     if totals.list_price_usd is not None:
         part = f"{texts.dollars(totals.list_price_usd)} of the cost is at list price"
-        said.append(joined(f"{part}: subscriptions paid for those sessions, and nobody was billed by the token."))
-    return list(said)
+        sentences.append(joined(f"{part}: subscriptions paid for those sessions, and nobody was billed by the token."))
+    return list(sentences)
 
 
 def _tiles(totals: Totals) -> Markup:
     cost, lost = totals.cost_usd, totals.break_cost_usd
     of_all = texts.portion(lost, cost) if lost is not None else ""
     tokens = (f"{of_all} of the cost; " if of_all else "") + f"{texts.short(totals.tokens_lost)} tokens billed again"
-    resets = f"and {texts.counted(totals.resets, 'reset')}, which have a reason" if totals.resets else "and no resets"
+    resets = f"and {counted(totals.resets, 'reset')}, which have a reason" if totals.resets else "and no resets"
     estimate = "an estimate in part" if totals.estimated_sessions else "for everything that was read"
     return page.tiles(
         ("Cost", texts.dollars(cost) if totals.requests else texts.NONE, estimate),
@@ -353,8 +356,8 @@ def _money(money: Money, cost: Decimal | None) -> Markup:
     rows: list[tuple[Tone, str, str, str]] = [
         (tone, name, texts.dollars(amount), texts.portion(amount, total)) for name, amount, tone in amounts
     ]
-    said = "; ".join(f"{part.label}: {part.shown}" for part in parts)
-    chart = charts.stacked("Where the money went", parts, charts.money, desc=said)
+    description = "; ".join(f"{part.label}: {part.shown}" for part in parts)
+    chart = charts.stacked("Where the money went", parts, charts.money, desc=description)
     return page.section("Where the money went", chart, page.legend(rows), aside=aside)
 
 
@@ -363,27 +366,29 @@ def _causes(causes: tuple[CauseSum, ...]) -> Markup | None:
         return None
     priced = any(each.cost_usd is not None for each in causes)
     ranked = sorted(causes, key=lambda each: -(float(each.cost_usd or 0) if priced else each.tokens_lost))
-    rows, named = [], {}
+    rows, meanings_by_cause = [], {}
     for each in ranked[:MOST_CAUSES]:
         name = texts.clip(each.cause or each.reset or "unknown", 60)
-        many = texts.counted(each.breaks, "reset" if each.reset else "break")
+        many = counted(each.breaks, "reset" if each.reset else "break")
         figure = texts.dollars(each.cost_usd) if priced else f"{texts.short(each.tokens_lost)} tokens"
         note = f"{name}: {figure}, {many}, {texts.count(each.tokens_lost)} tokens"
         value = float(each.cost_usd or 0) if priced else float(each.tokens_lost)
         rows.append(Bar(name, value, f"{figure} · {many}", "reset" if each.reset else "lost", note))
         if name in MEANINGS:
-            named[name] = MEANINGS[name]
-    left = (
-        f"Not shown here: {texts.counted(len(ranked) - MOST_CAUSES, 'more cause')}."
-        if len(ranked) > MOST_CAUSES
-        else ""
-    )
+            meanings_by_cause[name] = MEANINGS[name]
+    left = f"Not shown here: {counted(len(ranked) - MOST_CAUSES, 'more cause')}." if len(ranked) > MOST_CAUSES else ""
     kinds = page.inline([("lost", "break"), ("reset", "reset: a break that has a reason")])
-    what = "Money lost by cause" if priced else "Tokens lost by cause"
-    chart = charts.bars(what, rows, charts.money if priced else texts.short, desc="; ".join(row.note for row in rows))
-    meanings = tag("dl", [tag("div", tag("dt", name), tag("dd", said)) for name, said in named.items()], class_="words")
+    title = "Money lost by cause" if priced else "Tokens lost by cause"
+    chart = charts.bars(title, rows, charts.money if priced else texts.short, desc="; ".join(row.note for row in rows))
+    meanings = tag(
+        "dl",
+        [tag("div", tag("dt", name), tag("dd", meaning)) for name, meaning in meanings_by_cause.items()],
+        class_="words",
+    )
     aside = "What the lost tokens were billed beyond the price of reading them, and how often it happened."
-    return page.section(what, kinds, chart, tag("p", left) if left else None, meanings if named else None, aside=aside)
+    return page.section(
+        title, kinds, chart, tag("p", left) if left else None, meanings if meanings_by_cause else None, aside=aside
+    )
 
 
 def _cures(cures: tuple[CureSum, ...]) -> Markup | None:
@@ -392,7 +397,7 @@ def _cures(cures: tuple[CureSum, ...]) -> Markup | None:
     those = []
     for each in cures[:MOST_CURES]:
         saved = [f"would have saved {texts.dollars(each.saves_usd)}"] if each.saves_usd is not None else []
-        broke = [texts.counted(each.breaks, "break")] if each.breaks else []
+        broke = [counted(each.breaks, "break")] if each.breaks else []
         worth = tag("span", " – ", ", ".join([*saved, *broke]), class_="soft") if saved or broke else None
         line = page.setting(texts.clip(each.setting, TEXT)) if each.setting else None
         those.append(
@@ -428,7 +433,7 @@ def _heads(report: ExplainReport) -> Markup | None:
     """New sessions that could not share the head of the one before, by what differs."""
     items = []
     for each in report.totals.heads[:MOST_CURES]:
-        number = texts.counted(each.sessions, "session")
+        number = counted(each.sessions, "session")
         worth = f" – {number}, {texts.count(each.tokens)} tokens, {texts.dollars(each.cost_usd)}"
         names = [session.session for session, _ in with_head(report.sessions, each.cure)]
         which = [joined(", " if at else "", tag("bdi", texts.clip(name, 40))) for at, name in enumerate(names[:3])]
@@ -441,8 +446,8 @@ def _heads(report: ExplainReport) -> Markup | None:
             )
         )
     aside = "No breaks: what they begin with differs from what the session before them had left in the cache."
-    said = "New sessions that could not read the tools and system text of the one before"
-    return page.section(said, tag("ol", items, class_="cures"), aside=aside) if items else None
+    title = "New sessions that could not read the tools and system text of the one before"
+    return page.section(title, tag("ol", items, class_="cures"), aside=aside) if items else None
 
 
 def _ttl(ttl: OtherTtl | None) -> Markup | None:
@@ -463,7 +468,7 @@ def _ttl(ttl: OtherTtl | None) -> Markup | None:
     cheapest = next(name for name, amount in choices if amount == best)
     verdict = f"Cheapest: {cheapest}, {texts.dollars(less)} less than as billed." if less else "As billed was cheapest."
     chart = charts.bars("Cost under other lifetimes", rows, charts.money, desc=verdict)
-    number = texts.counted(ttl.requests, "request")
+    number = counted(ttl.requests, "request")
     aside = f"Reckoned from the gaps and billed tokens of {number} whose provider sells lifetimes."
     return page.section("Another lifetime", tag("p", verdict), chart, aside=aside)
 
@@ -483,7 +488,7 @@ def _sources(report: ExplainReport) -> Markup | None:
     unnamed = report.broken - len(lines)
     return page.section(
         "What was read",
-        tag("p", f"{texts.counted(len(report.read), 'place')}, {texts.size(size)}."),
+        tag("p", f"{counted(len(report.read), 'place')}, {texts.size(size)}."),
         tag("ul", listed, class_="list") if listed else None,
         tag("p", f"Not listed here: {rest:,} more.") if rest else None,
         tag("h3", "What could not be read") if report.broken else None,

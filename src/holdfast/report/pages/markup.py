@@ -64,16 +64,16 @@ def escaped(child: Child) -> str:
 
 def tag(name: str, /, *children: Child, **attributes: str | int | bool | None) -> Markup:
     """An element. `class_` is `class`, `data_v` is `data-v`; an attribute that is None or False is left out."""
-    said = "".join(
+    attribute_text = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(visible(str(value)))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
     if name in VOID:
-        return Markup(f"<{name}{said}>")
+        return Markup(f"<{name}{attribute_text}>")
     if name in SHAPES and not children:
-        return Markup(f"<{name}{said}/>")
-    return Markup(f"<{name}{said}>{escaped(children)}</{name}>")
+        return Markup(f"<{name}{attribute_text}/>")
+    return Markup(f"<{name}{attribute_text}>{escaped(children)}</{name}>")
 
 
 def joined(*children: Child) -> Markup:
@@ -96,8 +96,8 @@ class Cell(NamedTuple):
 
 def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, filtered: bool = False) -> Markup:
     """The first column names its row. A column that says nothing in any row is left out."""
-    said = [place for place in range(len(columns)) if any(row[place].shown != texts.NONE for row in rows)]
-    columns, rows = [columns[place] for place in said], [[row[place] for place in said] for row in rows]
+    used = [place for place in range(len(columns)) if any(row[place].shown != texts.NONE for row in rows)]
+    columns, rows = [columns[place] for place in used], [[row[place] for place in used] for row in rows]
     titles = [
         tag("th", column.title, scope="col", class_="number" if column.number else None, title=column.note or None)
         for column in columns

@@ -73,18 +73,18 @@ def tiles(*those: tuple[str, str, str]) -> Markup:
     )
 
 
-def notices(said: Sequence[Child]) -> Markup | None:
+def notices(sentences: Sequence[Child]) -> Markup | None:
     """What a reader must know before trusting the figures."""
-    return tag("ul", [tag("li", each) for each in said], class_="notices") if said else None
+    return tag("ul", [tag("li", each) for each in sentences], class_="notices") if sentences else None
 
 
-def dotted(said: Sequence[str]) -> Markup:
+def dotted(facts: Sequence[str]) -> Markup:
     """Short statements in a line, each kept together where there is room."""
-    last = len(said) - 1
+    last = len(facts) - 1
     return joined(
         [
             [tag("span", each, "\u00a0·" if number < last else None, class_="unit"), " "]
-            for number, each in enumerate(said)
+            for number, each in enumerate(facts)
         ]
     )
 

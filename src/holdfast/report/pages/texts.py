@@ -6,10 +6,9 @@ import math
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
-from ..explainer.prices import DATED
+from holdfast.wording import UNKNOWN
 
-UNKNOWN = "unknown"
-"""Stands for dollars where no price is known."""
+from ..explainer.prices import DATED
 
 NONE = "–"
 _EXACT = Decimal("1e15")  # beyond it, cents are no news and no longer exact
@@ -26,11 +25,6 @@ def clip(text: str, most: int) -> str:
 
 def count(number: int) -> str:
     return f"{number:,}"
-
-
-def counted(number: int, what: str) -> str:
-    """`1 session`, `2,000 sessions`."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def times(number: int) -> str:

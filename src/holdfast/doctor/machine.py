@@ -1,4 +1,4 @@
-"""What `holdfast doctor` looks at on this machine's disk: Python, configuration, home, store, keys, extras."""
+"""What is looked at on this machine's disk: Python, configuration, home, store, keys, extras."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
-from holdfast.cli.subscriptions import treatment
-from holdfast.cli.tables import counted, printable
 from holdfast.config import Config, notes
 from holdfast.store import VERSIONS, check_ours, connect, schema_version, store_problem
+from holdfast.wording import counted, printable
 
-from .findings import CheckResult, State
+from .checks import CheckResult, State
 
 LEAST_PYTHON = (3, 11)
 LITTLE_DISK = 500_000_000
@@ -54,23 +53,34 @@ def configuration(config: Config) -> Iterator[CheckResult]:
             "ok", "configuration", "no holdfast.toml: every value is the default", "`holdfast init` writes one"
         )
     if config.agents:
-        named = ", ".join(printable(name) for name in config.agents)
+        names = ", ".join(printable(name) for name in config.agents)
         yield CheckResult(
-            "ok", "configuration", f"settings of their own: {counted(len(config.agents), 'agent')} ({named})"
+            "ok", "configuration", f"settings of their own: {counted(len(config.agents), 'agent')} ({names})"
         )
     for agent in (None, *config.agents):
         for each, note in notes(config, agent):
             if each.rule.elsewhere:  # one file for all doors is as it should be
                 continue
-            whose = f"agent {printable(agent)}: " if agent else ""
+            prefix = f"agent {printable(agent)}: " if agent else ""
             state: State = "warning" if each.everywhere else "note"
-            yield CheckResult(state, "configuration", f"{whose}{note}", "change it, or remove the key")
+            yield CheckResult(state, "configuration", f"{prefix}{note}", "change it, or remove the key")
+
+
+def subscription_policy(config: Config) -> str:
+    """What happens to requests of subscription logins (Claude, ChatGPT), which are not billed by the token."""
+    if config.settings.gateway.subscriptions == "manage":
+        handling = "planned and edited like all others"
+    else:
+        handling = "observed, not edited"
+    return (
+        f"requests of Claude and ChatGPT logins are {handling}; their dollars are at list price (gateway.subscriptions)"
+    )
 
 
 def subscriptions(config: Config) -> Iterator[CheckResult]:
     managed = config.settings.gateway.subscriptions == "manage"
     cure = "" if managed else 'gateway.subscriptions = "manage" lets Holdfast plan them'
-    yield CheckResult("ok", "subscriptions", treatment(config), cure)
+    yield CheckResult("ok", "subscriptions", subscription_policy(config), cure)
 
 
 _ELSEWHERE = "set HOLDFAST_HOME to a directory of yours"
@@ -95,9 +105,9 @@ def home(path: Path) -> Iterator[CheckResult]:
         )
         yield CheckResult("problem", "home", f"{where} {cannot}", f"mend owner and rights, or {_ELSEWHERE}")
     elif there == path and path.stat().st_mode & 0o077:
-        what = f"{where} is open to other users (mode {path.stat().st_mode & 0o777:03o}), and holds keys"
+        finding = f"{where} is open to other users (mode {path.stat().st_mode & 0o777:03o}), and holds keys"
         yield CheckResult(
-            "warning", "home", what, f"the next `serve`, `run` or `chat` closes it if it is yours; or {_ELSEWHERE}"
+            "warning", "home", finding, f"the next `serve`, `run` or `chat` closes it if it is yours; or {_ELSEWHERE}"
         )
     elif there == path:
         yield CheckResult("ok", "home", where)
@@ -183,5 +193,5 @@ def extras() -> Iterator[CheckResult]:
         yield CheckResult("ok", "extras", f"installed: {', '.join(there)}")
     for each, lacking in missing.items():
         if lacking:
-            what = f"{each} is not installed ({', '.join(lacking)}): {WITHOUT[each]}"
-            yield CheckResult("note", "extras", what, f"pip install 'holdfast[{each}]'")
+            finding = f"{each} is not installed ({', '.join(lacking)}): {WITHOUT[each]}"
+            yield CheckResult("note", "extras", finding, f"pip install 'holdfast[{each}]'")

@@ -1,23 +1,39 @@
-"""What the demo says: what each way cost, what took place, and what each mechanism saved."""
+"""`holdfast demo`: one coding session, sent by a careless client through a real gateway, and done by Holdfast's own
+agent, against a simulated provider on this machine. Every figure is computed in the run that shows it.
+"""
 
 from __future__ import annotations
 
+import logging
+import secrets
 import shlex
+import shutil
+import signal
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+import click
 
 from holdfast import facts
-from holdfast.cli import tables
-from holdfast.cli.next_steps import program
-from holdfast.cli.tables import Column, counted, dollars
+from holdfast.demo import CLIENT_RUNS, CarelessClient, Saving, agent_savings, client_savings, session
+from holdfast.errors import HoldfastError
 from holdfast.records.events import CacheBreak, CompactionCompleted, DelegateCompleted, SkillLoaded, ToolOffloaded
+from holdfast.wording import counted
+
+from . import completion, tables
+from .next_steps import program
+from .setup import use_configured_facts
+from .tables import Column, dollars
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast.demo import AgentRun, Run
 
 Money = Callable[[Decimal | None], str]
@@ -25,24 +41,122 @@ AGENT = "OWN AGENT"
 NEEDS = "The second half, Holdfast's own agent with all it has, needs its packages: pip install 'holdfast[agent]'"
 
 
-class Saving(Struct, frozen=True):
-    """One mechanism: what stood in its place, and what the session cost with it and without."""
+MODEL = "anthropic:claude-opus-5-5"
+PACKAGES = ("jsonschema", "tantivy")
+"""What the agent needs beside a plain installation."""
 
-    mechanism: str
-    instead: str
-    cost: Decimal
-    without: Decimal
 
-    @property
-    def saved(self) -> Decimal:
-        return self.without - self.cost
+@click.command()
+@click.option("--turns", default=12, show_default=True, type=click.IntRange(2, 100), help="Turns of the session.")
+@click.option(
+    "--model",
+    default=MODEL,
+    show_default=True,
+    help="The Anthropic model whose rules and prices count.",
+    shell_complete=completion.models,
+)
+@click.option("--once", is_flag=True, help="Exit at the end, also on a terminal.")
+def command(turns: int, model: str, once: bool) -> None:
+    """See what Holdfast does, without a key or a network.
+
+    A coding agent with three common mistakes (the time in its system text, its tools in another order each time, its
+    memory in the system text) sends a session through a real gateway to a simulated provider: as it is, with
+    Holdfast's defaults, which change nothing but order, and with all its repairs. Then Holdfast's own agent does the
+    same, with skills, long results in files, changing memory, sub-agents, pauses and a summary of old history. Both are
+    done again without one mechanism at a time, to see what each saves. Pauses pass on a clock of their own.
+
+    At the end a gateway stays open for a client of your own, until Ctrl-C; in a pipe, in CI or with --once it does not.
+
+    \b
+    Examples:
+      holdfast demo
+      holdfast demo --once
+      holdfast demo --turns 24 --model anthropic:claude-sonnet-5-5
+    """
+    use_configured_facts()
+    priced = facts.model(model)
+    if facts.rates(priced.ref) is None or priced.provider != "anthropic":
+        raise HoldfastError(
+            f"no Anthropic prices are known for {model!r}; choose one of `holdfast models --provider anthropic`"
+        )
+    logging.disable(logging.WARNING)  # to those who watch the time, pauses of a virtual clock look odd
+    try:
+        with _ended_in_order(), _folder() as folder:
+            planned = session.turns(turns)
+            careless = CarelessClient(folder, priced.name, planned)
+            _show(careless, folder, priced.ref, planned)
+            if not once and sys.stdin.isatty() and sys.stdout.isatty():
+                careless.stay(staying)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """SIGTERM and a closed terminal too leave no files behind."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A directory that is gone afterwards. Its name stands in prompts: all of them have the same number of tokens."""
+    try:
+        place = Path(tempfile.gettempdir(), f"holdfast-demo-{secrets.randbelow(10**9):09}").resolve()
+        place.mkdir(mode=0o700)
+    except OSError as error:
+        raise HoldfastError(
+            f"no temporary directory can be made ({error.strerror or error}); set TMPDIR to one that can be written to"
+        ) from error
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _show(careless: CarelessClient, folder: Path, model: str, turns: Sequence[session.DemoTurn]) -> None:
+    room, begun = tables.width(), time.monotonic()
+    _say(opening(model, room), "")
+    _say("1. A careless coding client (clock and memory in its system text, tools shuffled):")
+    runs = {name: careless.run(title, flags) for name, (title, flags) in CLIENT_RUNS.items()}
+    groups = {"careless client, repairs on": client_savings(careless, runs["REPAIRS ON"])}
+    agent: AgentRun | None = None
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        _say("", f"2. {NEEDS} ({', '.join(missing)}).")
+    else:
+        _say("", "2. The same asks in the same files, done by Holdfast's own agent:")
+        agent, groups["Holdfast's own agent"] = agent_savings(folder, model, turns)
+    _say("", figures(runs, agent, room), "", told(runs, agent, room))
+    _say(dearest(runs["AS SENT"], room))
+    if agent is not None:
+        _say("", happened(agent, room))
+    _say("", saved(groups, room))
+    if agent is not None:
+        _say(payback(agent, room))
+    sessions = len(runs) + sum(map(len, groups.values())) + (agent is not None)
+    _say("", f"{sessions} sessions took {time.monotonic() - begun:.0f} s.", "", next_steps())
+
+
+def _say(*parts: str | Iterator[str]) -> None:
+    for part in parts:
+        for line in (part,) if isinstance(part, str) else part:
+            click.echo(line)
 
 
 def opening(model: str, room: int | None) -> Iterator[str]:
-    known = facts.model(model)
+    model_facts = facts.model(model)
     yield from tables.wrapped(
-        f"A prompt that begins like the one before it is read from the provider's cache, at {known.read:.3g} of the "
-        f"price ({model}). Holdfast keeps that beginning the same. This shows what it is worth, with the real prices "
+        f"A prompt that begins like the one before it is read from the provider's cache, at "
+        f"{model_facts.read:.3g} of the price ({model}). Holdfast keeps that beginning the same. This shows what it is worth, with the real prices "
         "and cache rules and a simulated provider: nothing leaves this machine.",
         room,
     )
@@ -53,7 +167,7 @@ def figures(runs: Mapping[str, Run], agent: AgentRun | None, room: int | None) -
     ways = [*runs, *(() if agent is None else (AGENT,))]
     columns = (Column("", 0), *(Column(name, rank, right=True) for rank, name in enumerate(ways, 1)))
     sums = [run.sums for run in runs.values()]
-    money = _money(each.cost for each in sums)
+    money = _in_places(each.cost for each in sums)
     rows = {
         "requests": [tables.count(each.calls) for each in sums],
         "prompt tokens": [tables.count(each.prompt_tokens) for each in sums],
@@ -67,7 +181,7 @@ def figures(runs: Mapping[str, Run], agent: AgentRun | None, room: int | None) -
         "cost": [money(each.cost) for each in sums],
     }
     if agent is not None:
-        ours = (
+        agent_cells = (
             tables.count(agent.calls),
             tables.count(agent.prompt),
             tables.share(agent.read / agent.prompt),
@@ -76,7 +190,7 @@ def figures(runs: Mapping[str, Run], agent: AgentRun | None, room: int | None) -
             money(agent.without),
             money(agent.cost),
         )
-        for cells, cell in zip(rows.values(), ours, strict=True):
+        for cells, cell in zip(rows.values(), agent_cells, strict=True):
             cells.append(cell)
     yield from tables.table(columns, [(title, *cells) for title, cells in rows.items()], room)
 
@@ -124,7 +238,7 @@ def saved(groups: Mapping[str, Sequence[Saving]], room: int | None) -> Iterator[
         room,
     )
     yield ""
-    money = _money(each.without for savings in groups.values() for each in savings)
+    money = _in_places(each.without for savings in groups.values() for each in savings)
     columns = (
         Column("MECHANISM", 0),
         Column("INSTEAD", 4, least=12),
@@ -145,7 +259,7 @@ def _row(each: Saving, money: Money) -> tuple[str, ...]:
     return f"  {each.mechanism}", each.instead, money(each.without), money(each.saved), ratio
 
 
-def _money(costs: Iterable[Decimal | None]) -> Money:
+def _in_places(costs: Iterable[Decimal | None]) -> Money:
     """Dollars as a table shows them: in cents, or in hundredths of one where nothing costs a dollar."""
     places = 2 if max((each for each in costs if each is not None), default=Decimal(0)) >= 1 else 4
 
@@ -171,15 +285,15 @@ def payback(agent: AgentRun, room: int | None) -> Iterator[str]:
 
 
 def told(runs: Mapping[str, Run], agent: AgentRun | None, room: int | None) -> Iterator[str]:
-    sent, defaults, repaired = (run.sums.cost or Decimal(0) for run in runs.values())
+    as_sent, defaults, repaired = (run.sums.cost or Decimal(0) for run in runs.values())
     if not repaired:
         return
-    ours = ""
+    agent_part = ""
     if agent is not None and agent.cost:
-        ours = f", and {sent / agent.cost:.1f} times what Holdfast's own agent needs for the same asks"
+        agent_part = f", and {as_sent / agent.cost:.1f} times what Holdfast's own agent needs for the same asks"
     yield from tables.wrapped(
-        f"As sent, the careless session costs {sent / repaired:.1f} times what it costs with Holdfast's repairs{ours}. "
-        f"The defaults ({dollars(defaults)}) change no text: they keep order, buy no cache writes that do not pay "
+        f"As sent, the careless session costs {as_sent / repaired:.1f} times what it costs with Holdfast's "
+        f"repairs{agent_part}. The defaults ({dollars(defaults)}) change no text: they keep order, buy no cache writes that do not pay "
         "(little is written, so little can break), and say what to repair.",
         room,
     )

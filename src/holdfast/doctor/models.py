@@ -1,4 +1,4 @@
-"""What `holdfast doctor` says about what is known of models: dates of facts and prices, models without, tips."""
+"""What is known of models: dates of facts and prices, models without, tips."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from importlib import metadata
 
-from holdfast.cli.repair_words import sentence
-from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
 from holdfast.facts import default, model, rates
-from holdfast.report import TipAdvice, applicable, evidence, repair_savings
+from holdfast.report import TipAdvice, applicable, evidence, repair_savings, sentence
 from holdfast.store import Store, open_existing
+from holdfast.wording import counted, dollars, printable
 
-from .findings import CheckResult
+from .checks import CheckResult
 
 OLD_DAYS = 90
 _EVER = 253_402_300_799_999_999
@@ -73,7 +72,7 @@ def stored(config: Config) -> tuple[list[CheckResult], tuple[TipAdvice, ...]]:
 def _repairs(store: Store, config: Config) -> Iterator[CheckResult]:
     savings = repair_savings(store, config.settings.cache.repair)
     if savings is not None:
-        yield CheckResult("note", "repairs", sentence(savings))
+        yield CheckResult("note", "repairs", sentence(savings, dollars))
 
 
 def _unknown(store: Store) -> Iterator[CheckResult]:
@@ -82,8 +81,8 @@ def _unknown(store: Store) -> Iterator[CheckResult]:
     now = datetime.now(UTC)
     unpriced = [name for name in used if rates(name, now) is None]
     if unknown:
-        what = f"no facts about {_names(unknown)}: careful values are used"
-        yield CheckResult("warning", "facts", what, "describe them in a file of facts.overrides")
+        finding = f"no facts about {_names(unknown)}: careful values are used"
+        yield CheckResult("warning", "facts", finding, "describe them in a file of facts.overrides")
     if unpriced:
         yield CheckResult("note", "prices", f"no price of {_names(unpriced)}: costs are left open", "as above")
 
@@ -95,11 +94,11 @@ def _short(store: Store) -> Iterator[CheckResult]:
             continue
         model_facts, prompt = model(each.model), each.uncached_tokens // each.call_count
         if model_facts.known and model_facts.caching != "none" and 0 < prompt < model_facts.floor:
-            what = (
+            finding = (
                 f"{printable(each.model[:80])} has cached nothing in {counted(each.call_count, 'call')}: prompts of "
                 f"about {prompt:,} tokens are below the {model_facts.floor:,} it needs"
             )
-            yield CheckResult("note", "floor", what, _FLOOR_CURE)
+            yield CheckResult("note", "floor", finding, _FLOOR_CURE)
 
 
 _FLOOR_CURE = (
@@ -114,11 +113,14 @@ def floors(config: Config) -> Iterator[CheckResult]:
         settings = config.settings if agent is None else config.for_agent(agent)
         if settings.agent.model is None or settings.cache.padding != "off":
             continue
-        known = model(settings.agent.model)
-        if known.known and known.caching != "none" and known.floor > LOW_FLOOR:
-            whose = f"agent {printable(agent)}: " if agent else ""
-            what = f"{whose}cache.padding is off, and {known.ref} caches no prompt below {known.floor:,} tokens"
-            yield CheckResult("note", "floor", what, 'cache.padding = "economic" fills short prompts where that pays')
+        model_facts = model(settings.agent.model)
+        if model_facts.known and model_facts.caching != "none" and model_facts.floor > LOW_FLOOR:
+            prefix = f"agent {printable(agent)}: " if agent else ""
+            below = f"caches no prompt below {model_facts.floor:,} tokens"
+            finding = f"{prefix}cache.padding is off, and {model_facts.ref} {below}"
+            yield CheckResult(
+                "note", "floor", finding, 'cache.padding = "economic" fills short prompts where that pays'
+            )
 
 
 def _names(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What `holdfast doctor` says, line by line, and checks that run side by side and cannot fail it."""
+"""The results of checks, and checks that run side by side and cannot fail the others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
+from holdfast.wording import printable
 
 State = Literal["ok", "note", "warning", "problem"]
 
@@ -34,17 +34,17 @@ def checked(topic: str, check: Check) -> list[CheckResult]:
     except HoldfastError as problem:
         return [CheckResult("problem", topic, line) for line in str(problem).splitlines()]
     except Exception as problem:  # noqa: BLE001  the other checks go on, and this one is told
-        what = f"could not be checked ({type(problem).__name__}: {printable(str(problem)[:200])})"
-        return [CheckResult("warning", topic, what, "try again; if it stays, report it")]
+        finding = f"could not be checked ({type(problem).__name__}: {printable(str(problem)[:200])})"
+        return [CheckResult("warning", topic, finding, "try again; if it stays, report it")]
 
 
 def side_by_side(checks: Sequence[tuple[str, Check]], seconds: float) -> list[CheckResult]:
     """All of them at once, in their order, each under its topic or `topic: what`. One that takes longer is left
     behind, and this is said of it."""
-    found: list[list[CheckResult] | None] = [None] * len(checks)
+    results: list[list[CheckResult] | None] = [None] * len(checks)
 
     def work(place: int, topic: str, check: Check) -> None:
-        found[place] = checked(topic.partition(": ")[0], check)
+        results[place] = checked(topic.partition(": ")[0], check)
 
     threads = [
         threading.Thread(target=work, args=(place, *each), daemon=True, name=f"doctor-{each[0]}")
@@ -57,11 +57,11 @@ def side_by_side(checks: Sequence[tuple[str, Check]], seconds: float) -> list[Ch
         thread.join(max(0.0, deadline - time.monotonic()))
     return [
         line
-        for (topic, _), lines in zip(checks, found, strict=True)
+        for (topic, _), lines in zip(checks, results, strict=True)
         for line in ([_late(topic, seconds)] if lines is None else lines)
     ]
 
 
-def _late(named: str, seconds: float) -> CheckResult:
-    topic, sign, what = named.partition(": ")
+def _late(check: str, seconds: float) -> CheckResult:
+    topic, sign, what = check.partition(": ")
     return CheckResult("warning", topic, f"{what}{sign}no answer within {seconds:g} seconds")

@@ -1,4 +1,4 @@
-"""What `holdfast doctor` looks at beyond its own files: upstreams, the gateway's port, clients and their logs.
+"""What is looked at beyond our own files: upstreams, the gateway's port, clients and their logs.
 
 An upstream gets a connection and, for https, a handshake: no request, no key. Where the gateway would go through a
 proxy, that gets the connection, and nothing is said to it.
@@ -18,15 +18,15 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
 from holdfast.errors import HoldfastError
 from holdfast.gateway import READ, discovery
 from holdfast.report.logs import home_sources
 from holdfast.serving import listen
 from holdfast.upstream import VARIABLES, proxy_for, shown_address, trust
+from holdfast.wording import counted, printable
 
-from .findings import CheckResult
+from .checks import CheckResult
 
 CONNECT_S = 1.2
 VERSION_S = 1.3
@@ -107,8 +107,8 @@ def gateways(config: Config) -> Iterator[CheckResult]:
 def _running(gateway: discovery.GatewayFile, where: str) -> Iterator[CheckResult]:
     reason, off = discovery.problem_and_switch(gateway.address)
     if off:
-        what = f"runs on {where}, switched off: it relays every request as it comes and stores nothing"
-        yield CheckResult("warning", "gateway", what, f"`kill -USR2 {gateway.pid}` turns it on")
+        finding = f"runs on {where}, switched off: it relays every request as it comes and stores nothing"
+        yield CheckResult("warning", "gateway", finding, f"`kill -USR2 {gateway.pid}` turns it on")
     elif reason is not None:
         yield CheckResult("warning", "gateway", f"runs on {where} and stores nothing", printable(reason))
     else:
@@ -176,8 +176,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def clients() -> dict[str, str]:
     """The known clients that are installed, with their programs."""
-    found = {name: shutil.which(name) for name in READ}
-    return {name: program for name, program in found.items() if program is not None}
+    programs = {name: shutil.which(name) for name in READ}
+    return {name: program for name, program in programs.items() if program is not None}
 
 
 def logs() -> Iterator[CheckResult]:

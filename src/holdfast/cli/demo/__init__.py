@@ -1,1 +1,0 @@
-"""`holdfast demo`: its options and its table."""

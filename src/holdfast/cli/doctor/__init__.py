@@ -1,1 +1,0 @@
-"""`holdfast doctor`: checks of this machine, the network and the dates of facts."""
