@@ -293,8 +293,8 @@ def told(runs: Mapping[str, Run], agent: AgentRun | None, room: int | None) -> I
         agent_part = f", and {as_sent / agent.cost:.1f} times what Holdfast's own agent needs for the same asks"
     yield from tables.wrapped(
         f"As sent, the careless session costs {as_sent / repaired:.1f} times what it costs with Holdfast's "
-        f"repairs{agent_part}. The defaults ({dollars(defaults)}) change no text: they keep order, buy no cache writes that do not "
-        "pay (little is written, so little can break), and say what to repair.",
+        f"repairs{agent_part}. The defaults ({dollars(defaults)}) change no text: they keep order, buy no cache writes "
+        "that do not pay (little is written, so little can break), and say what to repair.",
         room,
     )
 

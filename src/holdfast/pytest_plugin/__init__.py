@@ -61,11 +61,9 @@ def assert_prefix_stable(
     requests have to continue another (`at_least`), or nothing was proved. `redact` masks the texts that are shown.
     """
     __tracebackhide__ = True
-    from .check import assert_stable
+    from .check import CheckOptions, assert_stable
 
-    return assert_stable(
-        requests,
-        _Wishes.now,
+    options = CheckOptions(
         model=model,
         dialect=dialect,
         lane=lane,
@@ -76,6 +74,7 @@ def assert_prefix_stable(
         at_least=at_least,
         redact=redact,
     )
+    return assert_stable(requests, options, _SessionOptions.now)
 
 
 @pytest.fixture(scope="session")
@@ -97,16 +96,16 @@ def prefix_recorder(_holdfast_server: RecorderServer, monkeypatch: pytest.Monkey
         yield recorder
 
 
-class _Wishes:
+class _SessionOptions:
     """What the command line and the ini file say, and how many checks there were. Outside of pytest there is none."""
 
-    now: _Wishes | None = None
+    now: _SessionOptions | None = None
 
     def __init__(self, config: pytest.Config) -> None:
         self.rate: str | None = config.getoption(_RATE) or config.getini(_RATE) or None
         self.model: str | None = config.getoption(_MODEL) or config.getini(_MODEL) or None
         self.redact = bool(config.getini(_REDACT))
-        self.before = _Wishes.now  # a pytest that runs inside another one
+        self.before = _SessionOptions.now  # a pytest that runs inside another one
         self.counts = {"checks": 0, "requests": 0, "failed": 0, "unmarked": 0}
 
     def add(self, counts: Mapping[str, int]) -> None:
@@ -114,7 +113,7 @@ class _Wishes:
             self.counts[name] += count
 
 
-_key = pytest.StashKey[_Wishes]()
+_key = pytest.StashKey[_SessionOptions]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,12 +128,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_key] = _Wishes.now = _Wishes(config)
+    config.stash[_key] = _SessionOptions.now = _SessionOptions(config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _key in config.stash:
-        _Wishes.now = config.stash[_key].before
+        _SessionOptions.now = config.stash[_key].before
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

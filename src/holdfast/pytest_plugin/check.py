@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -315,36 +315,42 @@ class SessionOptions(Protocol):
     def add(self, counts: Mapping[str, int]) -> None: ...
 
 
-def assert_stable(
-    requests: Iterable[object],
-    wishes: SessionOptions | None,
-    *,
-    model: str | None,
-    dialect: str | None,
-    rate: str | float | Decimal | None,
-    require_markers: bool,
-    at_least: int,
-    redact: bool | None,
-    **options: Any,
-) -> PrefixCheck:
-    """Fail unless the requests' prefixes are stable."""
+class CheckOptions(Struct, frozen=True, kw_only=True):
+    """The arguments of `assert_prefix_stable`, which describes them."""
+
+    model: str | None
+    dialect: str | None
+    lane: Lane
+    resets: Mapping[int, str] | None
+    allow: Iterable[str]
+    rate: str | float | Decimal | None
+    require_markers: bool
+    at_least: int
+    redact: bool | None
+
+
+def assert_stable(requests: Iterable[object], options: CheckOptions, session: SessionOptions | None) -> PrefixCheck:
+    """Fail unless the requests' prefixes are stable. What `options` leaves open is that of the session."""
     __tracebackhide__ = True
-    rate_ = rate_of(rate if rate is not None else (wishes.rate if wishes is not None else None) or DEFAULT_RATE)
-    if model is None and wishes is not None:
-        model = wishes.model
-    if redact is None:
-        redact = wishes is not None and wishes.redact
-    records = recorded(requests, dialect=dialect)
-    refused = [one.error or f"status {one.status}" for one in records if one.refused]
-    checked = check(records, model=model, redact=redact, **options)
+    model, rate, redact = options.model, options.rate, options.redact
+    if session is not None:
+        model = session.model if model is None else model
+        rate = session.rate if rate is None else rate
+        redact = session.redact if redact is None else redact
+    yearly_rate = rate_of(DEFAULT_RATE if rate is None else rate)
+    records = recorded(requests, dialect=options.dialect)
+    refused = [record.error or f"status {record.status}" for record in records if record.refused]
+    checked = check(
+        records, model=model, lane=options.lane, resets=options.resets, allow=options.allow, redact=bool(redact)
+    )
     message = ""
-    if checked.unstable or (require_markers and checked.unmarked):
-        message = failure(checked, rate_, missing_markers=require_markers)
-    elif checked.compared < at_least:
-        message = nothing_compared(checked, refused, at_least)
-    if wishes is not None:
+    if checked.unstable or (options.require_markers and checked.unmarked):
+        message = failure(checked, yearly_rate, missing_markers=options.require_markers)
+    elif checked.compared < options.at_least:
+        message = nothing_compared(checked, refused, options.at_least)
+    if session is not None:
         counts = {"failed": bool(message), "unmarked": bool(checked.unmarked)}
-        wishes.add({"checks": 1, "requests": checked.requests, **counts})
+        session.add({"checks": 1, "requests": checked.requests, **counts})
     if message:
         raise PrefixUnstable(message, checked)
     return checked

@@ -30,7 +30,7 @@ from .repairs import RepairCandidate, RepairEstimates
 from .results import BreakFinding, BrokenLine, Evidence, ExplainReport, FileRead, utf8
 from .sessions import RequestWindow, SessionIndex, SessionTally
 from .signs import Signs
-from .totals import explained
+from .totals import ReadLogs, explained
 
 NAMED = 20
 """Broken lines that are named; the others are counted."""
@@ -91,15 +91,11 @@ class Explainer:
         sessions = [session for session in sessions if session.requests]
         return explained(
             sessions,
+            ReadLogs(tuple(read), self.broken, tuple(self._broken)),
+            self._prices,
+            heads_left_out=self._heads.left_out,
             repairs=self._repairs.result(self._settings.cache.repair),
             tips=applicable(self._signs.evidence(sessions), self._settings),
-            read=tuple(read),
-            broken=self.broken,
-            lines=tuple(self._broken),
-            prices="; ".join(sorted(self._prices.versions)),
-            heads_left_out=self._heads.left_out,
-            tier=self._prices.tier,
-            tier_unlisted=tuple(utf8(name) for name in self._prices.unlisted),
         )
 
     def _request(self, session: SessionTally, record: LoggedRequest) -> None:
@@ -178,7 +174,7 @@ class Explainer:
             unmarked = session.unmarked_of((record.agent, record.model))
             unmarked.add(usage, lane.model, rates, gap, self._bodies.same(record, name))
         if inside and why is not None:
-            self._broke(session, lane, record, usage, why, rates, lost, gap)
+            self._broke(session, lane, record, usage, why, rates, lost)
         moment = session.clock if at is None and not session.billed else at
         self._repairs.add(
             RepairCandidate(
@@ -261,7 +257,6 @@ class Explainer:
         why: _Why,
         rates: Rates | None,
         lost: int,
-        gap: float | None,
     ) -> None:
         self._signs.broke(lane, why.cause)
         cost: Decimal | None = record.told.dollars if record.told is not None else None
@@ -273,7 +268,7 @@ class Explainer:
             at=record.at,
             cause=why.cause,
             reset=why.reset,
-            gap_s=gap,
+            gap_s=lane.gap(record.at),
             tokens_lost=lost,
             cost_usd=cost,
             path=why.where.path,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
+from msgspec import Struct
+
 from ..results import RepairSavings
 from ..tips import TipAdvice
 from . import advice
 from .advice import others
 from .lanes import other_ttl, together
-from .prices import ZERO, moneys, plus, total
+from .prices import ZERO, DatedPrices, moneys, plus, total
 from .results import (
     BrokenLine,
     CauseSum,
@@ -32,33 +34,39 @@ CURES = 3
 """Cures that are named: those worth most."""
 
 
+class ReadLogs(Struct, frozen=True):
+    """What was read: the files, and the lines that could not be, of which the first are named."""
+
+    files: tuple[FileRead, ...]
+    broken: int
+    broken_lines: tuple[BrokenLine, ...]
+
+
 def explained(
     sessions: Sequence[SessionTally],
+    logs: ReadLogs,
+    prices: DatedPrices,
     *,
-    read: tuple[FileRead, ...],
-    broken: int,
-    lines: tuple[BrokenLine, ...],
-    prices: str,
     heads_left_out: int,
     repairs: RepairSavings | None = None,
     tips: tuple[TipAdvice, ...] = (),
-    tier: str = "",
-    tier_unlisted: tuple[str, ...] = (),
 ) -> ExplainReport:
+    """The report on these sessions; `heads_left_out` counts the new sessions whose heads were not compared."""
+    versions = "; ".join(sorted(prices.versions))
     ttls = [other_ttl(session.bills) for session in sessions]
     money = [session.money() for session in sessions]
     findings = [_session(*each) for each in zip(sessions, ttls, money, strict=True)]
     return ExplainReport(
         sessions=tuple(findings),
         totals=_totals(sessions, findings, ttls, moneys(money), heads_left_out),
-        read=read,
-        broken=broken,
-        broken_lines=lines,
-        prices=f"{prices}, {tier}" if tier and prices else prices,
+        read=logs.files,
+        broken=logs.broken,
+        broken_lines=logs.broken_lines,
+        prices=f"{versions}, {prices.tier}" if prices.tier and versions else versions,
         repairs=repairs,
         tips=tips,
-        tier=tier,
-        tier_unlisted=tier_unlisted,
+        tier=prices.tier,
+        tier_unlisted=tuple(utf8(name) for name in prices.unlisted),
     )
 
 
