@@ -267,7 +267,9 @@ def shown(
     finding = _known_better(finding, expired)
     place = locate(seen.body, seen.prepared.prompt, seen.earlier, finding.divergence)
     marks = seen.prepared.plan.marks
-    cure = cure_for(case(finding, model, path=place.path, before=place.content_before, after=place.content_after, marks=marks))
+    cure = cure_for(
+        case(finding, model, path=place.path, before=place.content_before, after=place.content_after, marks=marks)
+    )
     return BreakEvidence(finding.cause, finding.reason, place, cure)
 
 

@@ -42,7 +42,7 @@ Agent = tuple[str, str, str, str]
 
 
 class _Last:
-    """ByteDiff an agent was met last. Its body is among those that are kept of lanes, or forgotten with them. `head` are
+    """Where an agent was met last. Its body is among those that are kept of lanes, or forgotten with them. `head` are
     the tokens that a session could read of the one before when that was last looked at, which was done `looks` times.
     """
 
@@ -138,7 +138,11 @@ def _parted(
     place = locate(seen.body, seen.prepared.prompt, seen.earlier, divergence)
     if not _alike(old, seen.prepared.prompt, divergence, place):
         return None
-    return finding, place, cure_for(case(finding, model, path=place.path, before=place.content_before, after=place.content_after))
+    return (
+        finding,
+        place,
+        cure_for(case(finding, model, path=place.path, before=place.content_before, after=place.content_after)),
+    )
 
 
 def _could(seen: ComparedBody, old: Prompt) -> int:
