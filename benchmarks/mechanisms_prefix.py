@@ -109,10 +109,10 @@ def _masking(how: str) -> Decimal:
         if how == "fenced":
             known, prompt = client.engine.ledger(lane, now=now).edits, client.engine.read(body).prompt
             edits = dict(
-                masker.wanted(body, prompt, fence=partial(client.engine.fence, lane, now=now), already=known).edits
+                masker.requests(body, prompt, fence=partial(client.engine.fence, lane, now=now), already=known).edits
             )
         proposed = client.send(body, edits=edits)[0].edits
-        masker.decided(proposed is not None and proposed.made)
+        masker.settle(proposed is not None and proposed.made)
         client.clock.advance(QUICK)
     return client.paid
 

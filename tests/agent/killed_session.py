@@ -25,7 +25,7 @@ from holdfast.agent.log import Log
 from holdfast.agent.mentions import known_models
 from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Context, KnowledgeNews
-from holdfast.agent.window.state import standing
+from holdfast.agent.window.state import told_hashes
 from holdfast.config.sections.agent import Mask
 from holdfast.memory.knowledge import Knowledge
 from holdfast.memory.texts import entry_hash
@@ -214,7 +214,7 @@ def _knows(bench: Bench, session: Session) -> None:
     told = [pair for item in items if isinstance(item, KnowledgeNews) for pair in item.entries]
     assert len(set(told)) == len(told), told
     entries = {entry.id: entry.hash for entry in known(bench.store, bench.workspace).entries()}
-    said = standing(session.state)
+    said = told_hashes(session.state)
     assert said == {id_: entries[id_] for id_ in said}
     (release,) = (id_ for id_, entry in entries.items() if entry != entry_hash("Own", "It was found out here."))
     assert release in said

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agent.compaction.carry_over import ASKED, HEADING, OPENING, facts, read, standing, told_again, written
+from holdfast.agent.compaction.carry_over import (
+    ASKED,
+    HEADING,
+    OPENING,
+    carried_facts,
+    facts,
+    read,
+    told_again,
+    written,
+)
 from holdfast.agent.compaction.cut import SUMMARY_TOKENS
 from holdfast.agent.compaction.sizes import Sizes
 from holdfast.agent.compaction.summary import (
@@ -214,9 +223,9 @@ def test_an_outline_of_a_summary_holds_that_summary_and_what_was_in_force() -> N
 def test_what_is_said_anew_behind_the_summary_is_not_in_force_any_more() -> None:
     dropped = (toggled("plan", "on"), toggled("mode", "a"), user("One"), toggled("plan", "off"))
     around = Context(at=0, items=(SurroundingsChanged(at=0, seq=0, text="Branch: main"),))
-    assert standing(dropped, (toggled("mode", "b"),)) == {ASKED: "One", "Setting plan is": "off"}
-    assert standing((around,), ()) == {"The surroundings changed last": "Branch: main"}
-    assert ASKED not in standing(dropped, (user("Two"),))
+    assert carried_facts(dropped, (toggled("mode", "b"),)) == {ASKED: "One", "Setting plan is": "off"}
+    assert carried_facts((around,), ()) == {"The surroundings changed last": "Branch: main"}
+    assert ASKED not in carried_facts(dropped, (user("Two"),))
 
 
 def test_where_no_summary_says_it_what_holds_is_told_again() -> None:

@@ -215,7 +215,7 @@ async def test_the_definition_is_the_same_for_all(tmp_path: Path) -> None:
     ],
 )
 def test_a_question_is_what_the_last_paragraph_asks(said: str, text: str, question: str) -> None:
-    assert texts.parted(said) == (text, question)
+    assert texts.report_and_question(said) == (text, question)
 
 
 def test_lines_for_the_user() -> None:

@@ -179,12 +179,12 @@ async def test_who_waits_for_nobody_is_over() -> None:
     assert not hold.over
     waiting = asyncio.create_task(hold.wait("b"))
     await asyncio.sleep(0)
-    hold.gone("b")  # of no effect: it is not ahead
+    hold.finished("b")  # of no effect: it is not ahead
     assert not waiting.done()
-    hold.gone("a")
+    hold.finished("a")
     await waiting
     assert not hold.over
-    hold.gone("b")
+    hold.finished("b")
     assert hold.over
     assert PrefixWarmup(0.0).over
 
@@ -195,6 +195,6 @@ async def test_one_that_is_cancelled_while_it_waits_leaves_the_others_their_plac
     waiting = [asyncio.create_task(hold.wait(each)) for each in "bc"]
     await asyncio.sleep(0)
     waiting[0].cancel()
-    hold.gone("a")
+    hold.finished("a")
     await waiting[1]
     assert waiting[0].cancelled()

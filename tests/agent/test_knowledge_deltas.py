@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.window.entries import Context, KnowledgeNews, UserMessage
-from holdfast.agent.window.state import standing
+from holdfast.agent.window.state import told_hashes
 from holdfast.memory.knowledge import Knowledge
 from tests.agent.bench import MODELS, calls, extends, sound
 from tests.agent.knowledge_bench import KnowledgeBench, knowledge_news
@@ -213,10 +213,10 @@ async def test_recall_gives_long_entries_whole_or_names_them_and_counts_those_it
         said = json.dumps(result)
         assert [entry.id in said for entry in entries] == [True] * 4
         (whole,) = [entry for entry in entries if said.count(f"> {entry.title[-1]} a") == 1_900]  # not put into a file
-        assert set(standing(session.state)) == {whole.id}
+        assert set(told_hashes(session.state)) == {whole.id}
         other = next(entry for entry in entries if entry is not whole)
         await session.ask(calls(("recall", {"query": other.id})))
-        assert set(standing(session.state)) == {whole.id, other.id}
+        assert set(told_hashes(session.state)) == {whole.id, other.id}
 
 
 async def test_recall_by_an_id_gives_that_entry_and_no_other_projects(tmp_path: Path) -> None:

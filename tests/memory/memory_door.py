@@ -15,6 +15,7 @@ from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Passage, Passages, Timers
+from holdfast.memory.injection import MemoryInjector
 from holdfast.memory.knowledge import Knowledge
 from holdfast.records.events import Bus
 from holdfast.simulator import Simulator, VirtualClock

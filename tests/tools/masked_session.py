@@ -56,7 +56,7 @@ class Session:
         driver.wait(gap)
         engine, now = driver.engine, driver.now
         body = driver.body(raw, self.dialect, model)
-        wanted = self.masker.wanted(
+        wanted = self.masker.requests(
             body,
             engine.read(body).prompt,
             fence=lambda: engine.fence(lane, now=now),
@@ -65,7 +65,7 @@ class Session:
         )
         prepared = engine.prepare(body, lane=lane, now=now, options=PrepareOptions(edits=wanted.edits))
         self.asked.append(len(wanted.edits))
-        self.masked.append(self.masker.decided(prepared.edits is not None and prepared.edits.made))
+        self.masked.append(self.masker.settle(prepared.edits is not None and prepared.edits.made))
         self.sent.append(prepared)
         self.verdicts.append(driver.finish(prepared, driver.bill(prepared, check=check)))
         return prepared

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.tools.builtin.grep import grep_files
-from holdfast.tools.builtin.grep_program import IgnoreLevel, ignored, main, rules, wanted
+from holdfast.tools.builtin.grep_program import IgnoreLevel, ignored, main, name_pattern, rules
 from holdfast.tools.contract import Cancel, ToolExecutionError
 from tests.tools.builtins import Session, children, descriptors, running
 
@@ -248,4 +248,4 @@ def test_rules_nearer_to_a_file_win() -> None:
     assert ignored(("dir",), True, (IgnoreLevel(0, rules("dir/")),))
     assert not ignored(("dir",), False, (IgnoreLevel(0, rules("dir/")),))
     assert rules("[z-a]\n# remark\n\n") == ()
-    assert wanted(None) is None
+    assert name_pattern(None) is None

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.facts import model
 from holdfast.records import Message, Opaque, Text, ToolDefinition, ToolResult, ToolUse, validate
-from holdfast.tools.carriers import answer, carrier_of, definition_of, functions_text, given, unwrapped, waiting
+from holdfast.tools.carriers import answer, carrier_of, definition_of, functions_text, input_of, unwrapped, waiting
 from holdfast.tools.contract import RefusedCall
 from holdfast.wire import DIALECTS
 from tests.tools.toolsets import CORE, GITHUB, MODELS, body, call, of, tool, toolset
@@ -189,10 +189,10 @@ def test_a_call_of_call_tool_is_unwrapped_or_refused_in_words(raw: bytes, meant:
 
 
 def test_an_input_inside_a_string_is_understood() -> None:
-    assert given(ToolUse("c", "x", b'"{\\"a\\": 1}"')) == {"a": 1}
-    assert given(ToolUse("c", "x", b'""')) == {}
-    assert isinstance(given(ToolUse("c", "x", b'"a"')), RefusedCall)
-    assert given(ToolUse("c", "x", b'{"a":"\\ud800"}')) == {"a": "\ud800"}
+    assert input_of(ToolUse("c", "x", b'"{\\"a\\": 1}"')) == {"a": 1}
+    assert input_of(ToolUse("c", "x", b'""')) == {}
+    assert isinstance(input_of(ToolUse("c", "x", b'"a"')), RefusedCall)
+    assert input_of(ToolUse("c", "x", b'{"a":"\\ud800"}')) == {"a": "\ud800"}
 
 
 def test_models_of_the_tests_have_the_carriers_that_they_are_there_for() -> None:

@@ -380,10 +380,10 @@ class Asking:
 
     def ask(self, count: int, made: bool = False) -> int:
         body = body_of(fetched(count))
-        wanted = self.masker.wanted(body, prompt_of(body), fence=self._fence, already=self.already)
+        wanted = self.masker.requests(body, prompt_of(body), fence=self._fence, already=self.already)
         if made:
             self.already |= wanted.edits
-        assert self.masker.decided(made) == (wanted.masked if made else ())
+        assert self.masker.settle(made) == (wanted.masked if made else ())
         return len(wanted.edits)
 
     def until_asked(self, first: int, made: bool = False) -> int:
@@ -458,9 +458,9 @@ def test_results_that_may_not_go_do_not_stand_in_the_way_of_those_that_may() -> 
     asked = []
     for count in range(1, 80):
         body = body_of([*(did("skill_load", name=str(n)) for n in range(6)), *fetched(count)])
-        wanted = masker.wanted(body, prompt_of(body), fence=lambda: WARM)
+        wanted = masker.requests(body, prompt_of(body), fence=lambda: WARM)
         asked += [(count, len(wanted.edits))] if wanted else []
-        masker.decided(False)
+        masker.settle(False)
     assert asked[0][0] > 10
     assert len(asked) > 1
 
@@ -468,6 +468,6 @@ def test_results_that_may_not_go_do_not_stand_in_the_way_of_those_that_may() -> 
 def test_text_with_fewer_characters_than_bytes_is_not_read_with_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
     body = body_of([Did("fetch", {"page": number}, "語" * 4_000) for number in range(4)])
     masker, prompt = Masker(LOW), prompt_of(body)
-    assert not masker.wanted(body, prompt, fence=lambda: 0)
+    assert not masker.requests(body, prompt, fence=lambda: 0)
     monkeypatch.setattr(masking, "observe", None)  # would raise if it were called
-    assert not masker.wanted(body, prompt, fence=lambda: 0)
+    assert not masker.requests(body, prompt, fence=lambda: 0)

@@ -81,7 +81,7 @@ def test_c63_what_is_short_or_holds_no_schemas_is_left_alone(dialect: str, left:
 def test_c63_what_is_defined_nowhere_else_is_left_alone(dialect: str, defined: tuple[str, ...]) -> None:
     body = body_of([found(), *fetched(1)], dialect)
     assert not strips(body, prompt_of(body), defined)
-    assert not Masker(Mask(), strip=True).wanted(body, prompt_of(body), fence=lambda: 0, defined=defined)
+    assert not Masker(Mask(), strip=True).requests(body, prompt_of(body), fence=lambda: 0, defined=defined)
 
 
 @each_dialect
@@ -99,22 +99,22 @@ def test_a_masker_strips_where_it_is_told_to_and_remembers_refusals() -> None:
     body = body_of([found(), *fetched(3)])
     prompt = prompt_of(body)
     plain, masker = Masker(Mask()), Masker(Mask(), strip=True)
-    assert not plain.wanted(body, prompt, fence=lambda: 0, defined=NAMES)
-    assert not masker.wanted(body, prompt, fence=lambda: 99, defined=NAMES)
-    wanted = masker.wanted(body, prompt, fence=lambda: 5, defined=NAMES)
+    assert not plain.requests(body, prompt, fence=lambda: 0, defined=NAMES)
+    assert not masker.requests(body, prompt, fence=lambda: 99, defined=NAMES)
+    wanted = masker.requests(body, prompt, fence=lambda: 5, defined=NAMES)
     assert wanted.masked == (MaskedResult(tool="discover_tools", tool_use_id="call_1", characters=len(SCHEMAS)),)
-    assert masker.decided(False) == ()
-    assert not masker.wanted(body, prompt, fence=lambda: 5, defined=NAMES)
-    assert not masker.wanted(body, prompt, fence=lambda: 99, defined=NAMES)
-    assert masker.wanted(body, prompt, fence=lambda: 5, defined=NAMES) == wanted
-    assert masker.decided(True) == wanted.masked
-    assert not masker.wanted(body, prompt, fence=lambda: 0, already=wanted.edits, defined=NAMES)
-    assert masker.decided(True) == ()
+    assert masker.settle(False) == ()
+    assert not masker.requests(body, prompt, fence=lambda: 5, defined=NAMES)
+    assert not masker.requests(body, prompt, fence=lambda: 99, defined=NAMES)
+    assert masker.requests(body, prompt, fence=lambda: 5, defined=NAMES) == wanted
+    assert masker.settle(True) == wanted.masked
+    assert not masker.requests(body, prompt, fence=lambda: 0, already=wanted.edits, defined=NAMES)
+    assert masker.settle(True) == ()
 
 
 def test_masks_and_strips_are_asked_for_together() -> None:
     body = body_of([*fetched(3), found(), *fetched(2, first=3)])
     masker = Masker(Mask(keep_window=2, trigger_chars=20_000, release_chars=0), strip=True)
-    wanted = masker.wanted(body, prompt_of(body), fence=lambda: 0, defined=NAMES)
+    wanted = masker.requests(body, prompt_of(body), fence=lambda: 0, defined=NAMES)
     assert [each.tool for each in wanted.masked] == ["fetch", "fetch", "fetch", "discover_tools"]
     assert len(wanted.edits) == 4

@@ -29,9 +29,9 @@ _EVENT = "an event, such as session.tell('task.updated', {'task': 'deploy', 'sta
 _TASKS = "a list of tasks, such as session.delegate([Task(task='Read the tests.', role='reviewer')])"
 
 
-def check_place(what: str, value: object) -> None:
+def check_place(argument: str, value: object) -> None:
     if not isinstance(value, (str, os.PathLike)):
-        raise wrong_argument(what, value, "a directory as a text or Path, such as open_agent('.')")
+        raise wrong_argument(argument, value, "a directory as a text or Path, such as open_agent('.')")
 
 
 def check_flags(flags: object) -> None:
@@ -45,16 +45,16 @@ def check_flags(flags: object) -> None:
             raise ArgumentError(f"open_agent(flags=…) has a name that is {kind_of(name)}; give {example}")
 
 
-def check_switch(what: str, value: object, means: str) -> None:
+def check_switch(argument: str, value: object, means: str) -> None:
     if not isinstance(value, bool):
-        raise wrong_argument(what, value, f"True or False, which says whether {means}")
+        raise wrong_argument(argument, value, f"True or False, which says whether {means}")
 
 
 def check_tools(tools: object) -> tuple[Tool, ...]:
     if isinstance(tools, (str, bytes, Tool)) or not isinstance(tools, Iterable):
         raise wrong_argument("tools=…", tools, _TOOLS)
-    given = tuple(tools)
-    for each in given:
+    checked = tuple(tools)
+    for each in checked:
         if not isinstance(each, Tool):
             name = str(getattr(each, "__name__", "…"))
             raise wrong_argument(f"tools=[{name if name.isidentifier() else '…'}]", each, _TOOLS)
@@ -63,7 +63,7 @@ def check_tools(tools: object) -> tuple[Tool, ...]:
                 f"the tool {each.name} has no function to run, or an effect that is none of {', '.join(EFFECTS)}; "
                 "make it with @tool(effect='read') of holdfast.tools"
             )
-    return given
+    return checked
 
 
 def check_guides(guides: object) -> dict[str, str]:
@@ -82,8 +82,8 @@ def check_guides(guides: object) -> dict[str, str]:
 def check_sections(sections: object) -> tuple[GuideSection, ...]:
     if isinstance(sections, (str, bytes, GuideSection, Mapping)) or not isinstance(sections, Iterable):
         raise wrong_argument("sections=…", sections, _SECTIONS)
-    given = tuple(sections)
-    for each in given:
+    checked = tuple(sections)
+    for each in checked:
         if not isinstance(each, GuideSection):
             raise wrong_argument("sections=[…]", each, _SECTIONS)
         if not isinstance(each.name, str) or not isinstance(each.text, str) or not _are_names(each.tools):
@@ -91,7 +91,7 @@ def check_sections(sections: object) -> tuple[GuideSection, ...]:
                 f"a section of sections=[…] has no text as its name or text, or tools that are no tuple of names; "
                 f"give {_SECTIONS}"
             )
-    return given
+    return checked
 
 
 def _are_names(tools: object) -> bool:
@@ -122,31 +122,35 @@ def check_host(host: object, equipment: object) -> None:
         raise wrong_argument("clock=…", clock, "a function that gives seconds, such as clock=time.time")
 
 
-def check_text(what: str, value: object, example: str) -> None:
+def check_text(argument: str, value: object, example: str) -> None:
     if not isinstance(value, str):
-        raise wrong_argument(what, value, f"a text, such as {example}")
+        raise wrong_argument(argument, value, f"a text, such as {example}")
 
 
-def check_id(what: str, value: object) -> None:
-    check_text(what, value, f"{what}(session.id)")
+def check_id(argument: str, value: object) -> None:
+    check_text(argument, value, f"{argument}(session.id)")
     if not value:
-        raise HoldfastError(f"{what} got an empty id; give one of `sessions.stored()`, or the beginning of one")
+        raise HoldfastError(f"{argument} got an empty id; give one of `sessions.stored()`, or the beginning of one")
 
 
-def check_model(what: str, value: object) -> None:
+def check_model(argument: str, value: object) -> None:
     """A name of a model; whether there is such a one is another question."""
     example = "anthropic:claude-haiku-4-5"
-    check_text(what, value, what.replace("…", f"'{example}'") if "…" in what else f"{what}('{example}')")
+    check_text(
+        argument, value, argument.replace("…", f"'{example}'") if "…" in argument else f"{argument}('{example}')"
+    )
     assert isinstance(value, str)
     if not value.strip() or value.strip().endswith(":"):
-        raise HoldfastError(f"{what} got {value!r}, which names no model; give one as provider:name, such as {example}")
+        raise HoldfastError(
+            f"{argument} got {value!r}, which names no model; give one as provider:name, such as {example}"
+        )
 
 
-def check_level(what: str, value: object, levels: Sequence[str]) -> None:
+def check_level(argument: str, value: object, levels: Sequence[str]) -> None:
     """A level of thinking as a text; whether the model takes it is another question."""
     if not isinstance(value, str):
         taken = f"one of {', '.join(map(repr, levels))}, or " if levels else ""
-        raise wrong_argument(what, value, f"{taken}'default' for the provider's own")
+        raise wrong_argument(argument, value, f"{taken}'default' for the provider's own")
 
 
 def check_calls(value: object) -> None:
@@ -171,11 +175,11 @@ def check_said(text: object, attachments: object, watch: object, cancel: object)
 _ATTACHMENTS = "images and documents of holdfast.records, such as attachments=[Image(media_type='image/png', data=…)]"
 
 
-def check_watched(what: str, watch: object, cancel: object) -> None:
+def check_watched(argument: str, watch: object, cancel: object) -> None:
     if watch is not None and not isinstance(watch, Watch):
-        raise wrong_argument(f"{what}(watch=…)", watch, "an object of a class that extends Watch of holdfast.agent")
+        raise wrong_argument(f"{argument}(watch=…)", watch, "an object of a class that extends Watch of holdfast.agent")
     if cancel is not None and not isinstance(cancel, Cancel):
-        raise wrong_argument(f"{what}(cancel=…)", cancel, "a Cancel of holdfast.tools, such as cancel=Cancel()")
+        raise wrong_argument(f"{argument}(cancel=…)", cancel, "a Cancel of holdfast.tools, such as cancel=Cancel()")
 
 
 def check_tasks(tasks: object, watch: object, cancel: object) -> None:

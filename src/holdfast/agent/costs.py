@@ -32,36 +32,36 @@ def line(model: str, used: Usage, *, resets: tuple[str, ...] = (), breaks: int =
 
 def total(lines: Iterable[CostLine], model: str) -> CostLine:
     """Several requests as one line. A cost that is not known for one of them is not known for all."""
-    given = tuple(lines)
-    used = add(each.usage for each in given)
+    all_lines = tuple(lines)
+    used = add(each.usage for each in all_lines)
     return CostLine(
-        model=given[-1].model if given else model,
+        model=all_lines[-1].model if all_lines else model,
         usage=used,
-        calls=sum(each.calls for each in given),
-        cost=summed(each.cost for each in given),
-        without=summed(each.without for each in given),
-        resets=tuple(reason for each in given for reason in each.resets),
-        breaks=sum(each.breaks for each in given),
-        short=max((each.short for each in given), default=0) if all(each.short for each in given) else 0,
-        floor=max((each.floor for each in given), default=0),
+        calls=sum(each.calls for each in all_lines),
+        cost=summed(each.cost for each in all_lines),
+        without=summed(each.without for each in all_lines),
+        resets=tuple(reason for each in all_lines for reason in each.resets),
+        breaks=sum(each.breaks for each in all_lines),
+        short=max((each.short for each in all_lines), default=0) if all(each.short for each in all_lines) else 0,
+        floor=max((each.floor for each in all_lines), default=0),
     )
 
 
 def add(used: Iterable[Usage]) -> Usage:
     writes: dict[str, int] = {}
-    given = read = output = 0
+    input_ = read = output = 0
     for each in used:
-        given, read, output = given + each.input, read + each.read, output + each.output
+        input_, read, output = input_ + each.input, read + each.read, output + each.output
         for ttl, tokens in each.writes:
             writes[ttl] = writes.get(ttl, 0) + tokens
-    return usage(input=given, read=read, output=output, writes=writes)
+    return usage(input=input_, read=read, output=output, writes=writes)
 
 
 def used(lines: Iterable[CostLine]) -> tuple[int, ...]:
     """Calls and tokens of requests, as events tell them."""
-    given = tuple(lines)
-    whole = add(each.usage for each in given)
-    return sum(each.calls for each in given), whole.input, whole.read, whole.written, whole.output
+    all_lines = tuple(lines)
+    usage_ = add(each.usage for each in all_lines)
+    return sum(each.calls for each in all_lines), usage_.input, usage_.read, usage_.written, usage_.output
 
 
 def summed(costs: Iterable[Decimal | None]) -> Decimal | None:

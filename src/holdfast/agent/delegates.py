@@ -74,10 +74,10 @@ def delegate_tool(session: Session) -> Tool:
     return tool
 
 
-def _task(given: Mapping[str, Any]) -> Task:
-    role = str(given.get("role") or "").strip()
-    resume = str(given.get("resume") or "").strip() or None
-    return Task(task=given["task"], role=role or Task(task="").role, resume=resume)
+def _task(input_: Mapping[str, Any]) -> Task:
+    role = str(input_.get("role") or "").strip()
+    resume = str(input_.get("resume") or "").strip() or None
+    return Task(task=input_["task"], role=role or Task(task="").role, resume=resume)
 
 
 async def delegate(

@@ -56,14 +56,14 @@ def check_effort(model: str, effort: str) -> None:
     raise HoldfastError(f"{model} takes no effort {effort!r}; it takes {', '.join(model_facts.efforts)}.")
 
 
-def first_effort(model: str, asked: str | None, setting: str | None, *, configured: bool) -> str:
+def first_effort(model: str, requested: str | None, setting: str | None, *, configured: bool) -> str:
     """What a session begins with: what was asked for, or else the setting. One that the model does not take is an
     error; but the setting speaks of the `configured` model, and where another one was named it may not fit: then
     nothing is said to that one, and the user is told."""
-    effort = asked or setting or ""
+    effort = requested or setting or ""
     if effort == DEFAULT:
         return ""
-    if not asked and not configured and effort not in facts.model(model).efforts:
+    if not requested and not configured and effort not in facts.model(model).efforts:
         if effort:
             _logger.warning("agent.effort is %s, and %s takes no such level: it thinks as by default", effort, model)
         return ""

@@ -313,7 +313,7 @@ class UnreadableLog(Struct, frozen=True):
 
 def stored(directory: Path) -> list[SessionOnDisk]:
     """All of them but sub-agents', the newest first."""
-    sessions = [one for each in listed(directory) if (one := _one(directory, each)) is not None]
+    sessions = [session for each in listed(directory) if (session := _session_on_disk(directory, each)) is not None]
     return sorted(sessions, key=lambda each: (each.last_at, each.id), reverse=True)
 
 
@@ -339,7 +339,7 @@ def unreadable(directory: Path) -> list[UnreadableLog]:
     return problems
 
 
-def _one(directory: Path, id: str) -> SessionOnDisk | None:
+def _session_on_disk(directory: Path, id: str) -> SessionOnDisk | None:
     """A session as the list shows it; None for sub-agents' and for what cannot be read."""
     try:
         content = read_content(log_path(directory, id))

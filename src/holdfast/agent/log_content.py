@@ -114,7 +114,7 @@ def from_line(line: bytes) -> Envelope:
     try:
         return decode(line)
     except (HoldfastError, RecursionError) as error:
-        raise (_Unreadable if check is None else _OtherVersion)(_what(error)) from error
+        raise (_Unreadable if check is None else _OtherVersion)(_problem(error)) from error
 
 
 def _check_of(line: bytes) -> re.Match[bytes] | None:
@@ -148,8 +148,8 @@ def _folded(state: Projection, envelope: Envelope, seq: int, *, whole: bool) -> 
         return advance(state, envelope, seq)
     except (HoldfastError, msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError) as error:
         if whole and isinstance(error.__cause__ or error, msgspec.MsgspecError):
-            raise _OtherVersion(_what(error)) from error
-        raise _Unreadable(_what(error)) from error
+            raise _OtherVersion(_problem(error)) from error
+        raise _Unreadable(_problem(error)) from error
 
 
 def _is_torn(line: bytes) -> bool:
@@ -173,10 +173,10 @@ def _damage(raw: bytes, line: int, start: int, problem: _Unreadable) -> Damage:
     )
 
 
-def _what(error: Exception) -> str:
+def _problem(error: Exception) -> str:
     """What is wrong; what to do about it is another matter here."""
     return str(error).partition(";")[0]
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -38,7 +38,7 @@ from holdfast.records.events import Event, MemoryEvicted, MemorySurfaced, Memory
 from holdfast.store import Store
 
 from .window.entries import Context, Entry, MemoryChanged, TimelineItem, UserMessage
-from .window.state import says_nothing, standing
+from .window.state import says_nothing, told_hashes
 
 if TYPE_CHECKING:
     from .session import Session
@@ -101,8 +101,8 @@ async def stable_block(session: Session) -> Stable:
     chooser = surfacing(session)
     if chooser is None:
         return Stable()
-    what = "a session begins without its memory"
-    return await asyncio.to_thread(_tried, what, chooser.stable, now=session.clock()) or Stable()
+    fallback = "a session begins without its memory"
+    return await asyncio.to_thread(_tried, fallback, chooser.stable, now=session.clock()) or Stable()
 
 
 def stable_events(stable: Stable) -> tuple[Event, ...]:
@@ -113,7 +113,7 @@ def stable_events(stable: Stable) -> tuple[Event, ...]:
 async def surface(session: Session, turn: str | None = None) -> None:
     """Look for what the conversation has to be told, when the user has said something: what is told stands in front of
     that."""
-    chooser, message = surfacing(session), _said(session)
+    chooser, message = surfacing(session), _last_user_text(session)
     if chooser is None or message is None:
         return
     events = await asyncio.to_thread(_tried, _UNREAD, _choose, session, chooser, message)
@@ -127,7 +127,7 @@ async def refresh(session: Session, turn: str | None = None) -> None:
     if chooser is None or not state.context:
         return
     before = Block(text=state.context, entries=state.context_entries)
-    message, stable = _said(session) or _last(session), _stable(session)
+    message, stable = _last_user_text(session) or _last(session), _stable(session)
     block = await asyncio.to_thread(
         _tried, _UNREAD, chooser.changed_context, before, message, stable=stable, refresh=True
     )
@@ -152,12 +152,12 @@ def note_shown(session: Session, events: Sequence[Event]) -> None:
             )
 
 
-def _tried(what: str, work: Callable[P, T], *given: P.args, **more: P.kwargs) -> T | None:
+def _tried(fallback: str, work: Callable[P, T], *args: P.args, **kwargs_: P.kwargs) -> T | None:
     """Memory keeps nobody from going on: where it fails, that is logged, and there is nothing."""
     try:
-        return work(*given, **more)
+        return work(*args, **kwargs_)
     except Exception as problem:  # noqa: BLE001  the store, the files of a model, a fault of ours: a turn is worth more
-        warn_once(_logger, "%s: %s", what, problem)
+        warn_once(_logger, "%s: %s", fallback, problem)
         return None
 
 
@@ -192,21 +192,21 @@ def _choose_block(session: Session, chooser: Surfacing, query: str | None, *, fi
 
 def _lost(session: Session) -> list[str]:
     """What was told in the conversation and stands nowhere in it any more."""
-    state, says = session.state, standing(session.state)
+    state, says = session.state, told_hashes(session.state)
     return [each.entry for each in state.surfaced if each.place == "delta" and each.hash and each.entry not in says]
 
 
 def _unsaid(lost: Sequence[str], delta: Delta | None) -> tuple[Event, ...]:
     """What was lost and found no room: nothing says it any more, and nothing has to."""
     shown = {} if delta is None else dict(delta.entries)
-    gone = tuple(each for each in lost if each not in shown)
-    return (MemoryEvicted(entries=gone, why=RESET),) if gone else ()
+    lost_entries = tuple(each for each in lost if each not in shown)
+    return (MemoryEvicted(entries=lost_entries, why=RESET),) if lost_entries else ()
 
 
 def _surfaced(place: str, source: Stable | Block | Delta, why: str) -> MemorySurfaced:
     return MemorySurfaced(
         entries=tuple(id_ for id_, _ in source.entries),
-        hashes=tuple(said for _, said in source.entries),
+        hashes=tuple(hash_ for _, hash_ in source.entries),
         tokens=estimate(source.text) if source.text else 0,
         place=place,
         why=why,
@@ -219,7 +219,7 @@ def _stable(session: Session) -> Stable:
     return Stable(text="" if composed is None else composed.preferences)
 
 
-def _said(session: Session) -> str | None:
+def _last_user_text(session: Session) -> str | None:
     """What the user has said that was not sent yet."""
     messages = [item for item in session.state.queue if isinstance(item, UserMessage) and not says_nothing(item)]
     waiting = [item.text for item in messages]

@@ -46,7 +46,7 @@ def _providers() -> list[str]:
     return sorted(reachable, key=lambda name: name == "openrouter")
 
 
-def parse_mention(text: str, known: Sequence[str], preferred: Sequence[str] = ()) -> Mention:
+def parse_mention(text: str, models: Sequence[str], preferred: Sequence[str] = ()) -> Mention:
     """The model that a message begins with, and the text without it. `preferred` decides between several that fit: the
     models this user has configured."""
     match = _MENTION.match(text)
@@ -55,7 +55,7 @@ def parse_mention(text: str, known: Sequence[str], preferred: Sequence[str] = ()
     word = match[1].rstrip(",:;!?")
     if word.endswith("."):
         word = word.rstrip(".")
-    fits = fitting(word, known, preferred)
+    fits = fitting(word, models, preferred)
     own = [model for model in fits if model in preferred]
     if len(fits) > 1 and len(own) == 1:
         fits = own
@@ -78,28 +78,28 @@ def some(models: Sequence[str]) -> str:
     return ", ".join(models[:_SHOWN]) + (" …" if len(models) > _SHOWN else "")
 
 
-def fitting(word: str, known: Sequence[str], preferred: Sequence[str] = ()) -> list[str]:
+def fitting(word: str, models: Sequence[str], preferred: Sequence[str] = ()) -> list[str]:
     """The models a word may mean: by its whole name, else by a part of it. Without a provider, models that are reached
     by way of another one (OpenRouter) are not meant, unless they are configured."""
     provider, colon, name = word.lower().partition(":")
     if not colon:
         provider, name = "", word.lower()
-    every = dict.fromkeys((*preferred, *known))
+    every = dict.fromkeys((*preferred, *models))
     if provider:
         among = [ref for ref in every if ref.partition(":")[0] == provider]
     else:
         among = [ref for ref in every if ref in preferred or not ref.startswith("openrouter:")]
     if "/" in name:  # a vendor's path has to be named in full: without a provider it is a file's
         return [ref for ref in among if provider and ref.partition(":")[2] == name]
-    wanted = normalise(name)
-    if not wanted:
+    pattern = normalise(name)
+    if not pattern:
         return []
-    whole = [ref for ref in among if _name(ref) == wanted]
+    whole = [ref for ref in among if _name(ref) == pattern]
     if len(whole) == 1 and f"{whole[0].partition(':')[0]}:{name}".startswith(whole[0]):
         return [f"{whole[0].partition(':')[0]}:{name}"]  # a date at its end asks for that very snapshot
     if whole:
         return whole
-    return [ref for ref in among if _is_part(wanted, _name(ref))]
+    return [ref for ref in among if _is_part(pattern, _name(ref))]
 
 
 def meant(word: str) -> str:

@@ -112,10 +112,10 @@ async def _attempt(
     try:
         await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
-            raise Stopped(await _left(session, prepared, reader, work))
+            raise Stopped(await _send(session, prepared, reader, work))
         answer = work.result()
     except asyncio.CancelledError:
-        await _left(session, prepared, reader, work)
+        await _send(session, prepared, reader, work)
         raise
     except (_Refused, Unreachable, KeyMissing) as problem:
         session.engine.abandon(prepared, now=session.clock(), error=_kind(problem), partial=_partial(reader))
@@ -192,7 +192,7 @@ def _refuse(session: Session, status: int, headers: dict[str, str], raw: bytes) 
     raise _Refused(status, text, pause, again=retryable(status, headers))
 
 
-async def _left(
+async def _send(
     session: Session, prepared: PreparedCall, reader: AnswerReader, work: asyncio.Future[Answer]
 ) -> Message | None:
     """Give up an answer that is on its way: what had come of it."""

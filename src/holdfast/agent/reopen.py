@@ -126,7 +126,7 @@ def _salvaged(damage: Damage, *, copy: str) -> SessionSalvaged:
 
 def copies(session: str, events: Sequence[Envelope]) -> list[Envelope]:
     """What happened to another session, as this one's past. What was paid for it was paid there."""
-    made = []
+    events = []
     for each in events:
         payload = each.payload
         if isinstance(payload, SessionStarted):
@@ -135,22 +135,22 @@ def copies(session: str, events: Sequence[Envelope]) -> list[Envelope]:
             payload = replace(payload, cost=Decimal(0))
             there = {"elsewhere": True} if isinstance(payload, TurnAnswered) else {"used": ()}
             payload = replace(payload, **there)
-        made.append(replace(each, id=IDS.new(), session=session, payload=payload))
-    return made
+        events.append(replace(each, id=IDS.new(), session=session, payload=payload))
+    return events
 
 
 def leave_behind(session: Session, why: str) -> None:
     """What ran for this conversation and will never report to it has ended, as far as it is concerned."""
-    gone: list[Event] = [
+    endings: list[Event] = [
         ProcessExited(process=each.process, exit_code=None) for each in session.state.running_processes
     ]
-    gone += [
+    endings += [
         DelegateFailed(delegate=each.delegate, error_message=why)
         for each in session.state.running_delegates
         if not each.question
     ]
-    if gone:
-        session.log(*gone)
+    if endings:
+        session.log(*endings)
 
 
 def packed(state: bytes) -> str:

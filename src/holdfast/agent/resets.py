@@ -76,9 +76,9 @@ class Resets:
     def _leave(self, model: str) -> None:
         """A request is about to go out, with its reason. Where the program is killed before it has, the next one has to
         give that again: one that is given twice does no harm."""
-        given = self._of(model) | self._leaving.get(model, set())
-        if given:
-            self._leaving[model] = given
+        reasons = self._of(model) | self._leaving.get(model, set())
+        if reasons:
+            self._leaving[model] = reasons
         self.used[model] = None
         self._pending.pop(model, None)
         self._sent[model] = dict(self._texts)

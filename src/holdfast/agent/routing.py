@@ -135,37 +135,37 @@ def route(
     configured: ConfiguredModels,
     session: str | None = None,
     before: str | None = None,
-    known: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
     conditions: Conditions = ORDINARY,
 ) -> ModelRoute:
     """Where a message of the user's goes. `session` is the model chosen for the session, `before` that of its last
     request. A model that cannot take the conversation is passed over, unless none can: then the first is asked, which
     says more about the reason than we know."""
     wishes = [session, configured.model, *configured.fallback]
-    if known is None:  # the list takes 20 ms, and most messages name no model
-        known = known_models() if text.lstrip().startswith("@") else ()
-    mention = parse_mention(text, known, [each for each in wishes if each])
-    asked: list[tuple[str | None, Source]] = [
+    if models is None:  # the list takes 20 ms, and most messages name no model
+        models = known_models() if text.lstrip().startswith("@") else ()
+    mention = parse_mention(text, models, [each for each in wishes if each])
+    requested: list[tuple[str | None, Source]] = [
         (mention.model, "message"),
         (session, "session"),
         (configured.model, configured.source),
     ]
-    wanted = _first_of_each((model, source) for model, source in asked if model)
-    chain = _first_of_each((model, "fallback") for model in configured.fallback if model not in wanted)
-    if not wanted and not chain:
+    sources = _first_of_each((model, source) for model, source in requested if model)
+    chain = _first_of_each((model, "fallback") for model in configured.fallback if model not in sources)
+    if not sources and not chain:
         raise HoldfastError(_NOBODY)
-    own = [_candidate(model, source, before, conditions) for model, source in wanted.items()]
+    own = [_candidate(model, source, before, conditions) for model, source in sources.items()]
     others = [_candidate(model, source, before, conditions) for model, source in chain.items()]
     able = next((each for each in own if not each.lacks), None)
     if able is not None:
         passed = tuple(each.why_not(each.lacks) for each in own[: own.index(able)])
-        return _decided(able, passed, before, mention)
-    taken, passed = _substitute(others)
+        return _route(able, passed, before, mention)
+    chosen, passed = _substitute(others)
     passed = (*(each.why_not(each.lacks) for each in own), *passed)
-    if taken is None:
-        taken = (own or others)[0]
-        passed = tuple(each for each in passed if each[0] != taken.model)
-    return _decided(taken, passed, before, mention)
+    if chosen is None:
+        chosen = (own or others)[0]
+        passed = tuple(each for each in passed if each[0] != chosen.model)
+    return _route(chosen, passed, before, mention)
 
 
 def fallback(
@@ -178,34 +178,34 @@ def fallback(
 ) -> ModelRoute | None:
     """The next model of the chain after one that did not answer, None where there is none left. `tried` are those that
     failed before it."""
-    gone = {after, *tried}
-    left = _first_of_each((model, "fallback") for model in chain if model not in gone)
-    taken, passed = _substitute([_candidate(model, source, after, conditions) for model, source in left.items()])
-    if taken is None:
+    failed = {after, *tried}
+    remaining = _first_of_each((model, "fallback") for model in chain if model not in failed)
+    chosen, passed = _substitute([_candidate(model, source, after, conditions) for model, source in remaining.items()])
+    if chosen is None:
         return None
-    return _decided(taken, ((after, why), *passed), after, None)
+    return _route(chosen, ((after, why), *passed), after, None)
 
 
 def _substitute(candidates: Sequence[_Candidate]) -> tuple[_Candidate | None, tuple[tuple[str, str], ...]]:
     """The first that can take the conversation and caches prompts (statement A28); one that does not, only where no
     other is left: it pays the whole conversation with every request, which no price of a switch makes up for."""
     able = [each for each in candidates if not each.lacks]
-    taken = next((each for each in able if each.caching), able[0] if able else None)
+    chosen = next((each for each in able if each.caching), able[0] if able else None)
     passed = []
     for each in candidates:
-        if each is taken:
+        if each is chosen:
             continue
         if each.lacks:
             passed.append(each.why_not(each.lacks))
-        elif taken is not None and taken.caching and not each.caching:
+        elif chosen is not None and chosen.caching and not each.caching:
             passed.append(each.why_not("caches no prompts"))
         else:
             passed.append(each.why_not(_LATER))
-    return taken, tuple(passed)
+    return chosen, tuple(passed)
 
 
-def _decided(
-    taken: _Candidate, passed: tuple[tuple[str, str], ...], before: str | None, mention: Mention | None
+def _route(
+    chosen: _Candidate, passed: tuple[tuple[str, str], ...], before: str | None, mention: Mention | None
 ) -> ModelRoute:
     notes = [] if mention is None or not mention.notice else [mention.notice]
     for model, why in passed:
@@ -214,29 +214,29 @@ def _decided(
             notes.append(f"{model} did not answer: {reason.rstrip('.')}.")
         elif reason != _LATER:
             notes.append(f"{model} was passed over: {reason}.")
-    if before is not None and taken.model != before:
-        notes.append(_change(taken))
+    if before is not None and chosen.model != before:
+        notes.append(_change(chosen))
     return ModelRoute(
-        model=taken.model,
-        source=taken.source,
+        model=chosen.model,
+        source=chosen.source,
         text="" if mention is None else mention.text,
         before=before,
-        cold_tokens=taken.cold_tokens,
-        cold_cost=taken.cold_cost,
-        caching=taken.caching,
+        cold_tokens=chosen.cold_tokens,
+        cold_cost=chosen.cold_cost,
+        caching=chosen.caching,
         passed_over=passed,
         notice=" ".join(notes),
     )
 
 
-def _change(taken: _Candidate) -> str:
-    cost = "at an unknown price" if taken.cold_cost is None else f"for {dollars(taken.cold_cost)}"
-    if (most := dearest(taken.model, taken.cold_tokens, taken.cold_cost)) is not None:
+def _change(chosen: _Candidate) -> str:
+    cost = "at an unknown price" if chosen.cold_cost is None else f"for {dollars(chosen.cold_cost)}"
+    if (most := dearest(chosen.model, chosen.cold_tokens, chosen.cold_cost)) is not None:
         cost += f" to {dollars(most)}"
-    anew = f"{taken.cold_tokens:,} tokens are not cached there and are sent anew {cost}"
-    if not taken.caching:
+    anew = f"{chosen.cold_tokens:,} tokens are not cached there and are sent anew {cost}"
+    if not chosen.caching:
         anew += "; it caches no prompts, so every request pays for all of them"
-    return f"{taken.model} answers now: {anew}."
+    return f"{chosen.model} answers now: {anew}."
 
 
 def _first_of_each(pairs: Iterable[tuple[str, Source]]) -> dict[str, Source]:

@@ -211,7 +211,7 @@ def compose(
     after = announcement(settings.agent.volatile, knowledge=texts.knowledge)
     # What stands behind the padding is part of the prefix that must be long enough, like the tools before it.
     counted = (*tools, Opaque("text", _joined(after, texts.preferences).encode()))
-    made = skills.compose(
+    prompt = skills.compose(
         before,
         cache=settings.cache,
         tools=counted,
@@ -219,7 +219,7 @@ def compose(
         outlook=outlook,
         sections=padding_sections(workspace, settings.cache.padding_text),
     )
-    return StableText(text=_joined(made.text, after), preloaded=made.preloaded, why=made.why)
+    return StableText(text=_joined(prompt.text, after), preloaded=prompt.preloaded, why=prompt.why)
 
 
 def outlook_of(cache: Cache, model: ModelFacts, *, opening: int = 0, calls: float = EXPECTED_CALLS) -> Outlook:

@@ -183,10 +183,10 @@ def changed(before: str, after: str) -> str | None:
     compared, nor what has merely found no room."""
     old, new = _facts(before), _facts(after)
     lines = []
-    for key, what in ((_DATE, "The date"), (_PLATFORM, "The platform"), (_BRANCH, "The git branch")):
+    for key, subject in ((_DATE, "The date"), (_PLATFORM, "The platform"), (_BRANCH, "The git branch")):
         if key in new and old.get(key) != new[key]:
             was = f" (before: {old[key]})" if key in old else ""
-            lines.append(f"{what} is now {new[key]}{was}.")
+            lines.append(f"{subject} is now {new[key]}{was}.")
     status = new.get(_STATUS, UNKNOWN)
     if status not in (UNKNOWN, old.get(_STATUS)):
         lines.append("git status is now" + (f":{status}" if status.startswith("\n") else f" {status}."))
@@ -237,10 +237,10 @@ def _more(label: str) -> bool:
     return label.startswith(start) and label.endswith(end)
 
 
-def _only(one: _Listing, other: _Listing) -> list[str]:
+def _only(listing: _Listing, other: _Listing) -> list[str]:
     """What the first shows and the second does not, where it would."""
     paths = []
-    for place, labels in one.shown.items():
+    for place, labels in listing.shown.items():
         other_labels = other.shown.get(place)
         if other_labels is None:  # the directory itself is named
             continue
@@ -255,11 +255,11 @@ def _order(label: str) -> str:
     return label.partition(" -> ")[0].partition("/")[0]
 
 
-def _named(what: str, paths: list[str]) -> list[str]:
+def _named(label: str, paths: list[str]) -> list[str]:
     if not paths:
         return []
     more = f" {MORE.format(number=len(paths) - CHANGED_PATHS)}" if len(paths) > CHANGED_PATHS else ""
-    return [f"{what}: {', '.join(paths[:CHANGED_PATHS])}{more}."]
+    return [f"{label}: {', '.join(paths[:CHANGED_PATHS])}{more}."]
 
 
 class Repository(Struct, frozen=True, kw_only=True):

@@ -69,12 +69,12 @@ def _behind(session: Session, prompt: Prompt, live: int) -> int:
     something stands before the first tool that goes."""
     tools = [index for index, block in enumerate(prompt.blocks) if block.section == "tools"]
     names, unused = session.box.toolset.declared, session.box.toolset.unused
-    going = [tools[number] for number, name in enumerate(names) if name in unused and len(tools) >= len(names)]
+    demoted = [tools[number] for number, name in enumerate(names) if name in unused and len(tools) >= len(names)]
     by_token = rules(facts.model(prompt.model)).by_token
-    first = min(going or tools, default=0) if by_token else 0
+    first = min(demoted or tools, default=0) if by_token else 0
     end = min(live, len(prompt.blocks))
     before = prompt.ends[first - 1] if first else 0
-    return max(0, prompt.ends[end - 1] - before - sum(prompt.blocks[index].tokens for index in going if index < end))
+    return max(0, prompt.ends[end - 1] - before - sum(prompt.blocks[index].tokens for index in demoted if index < end))
 
 
 def _notice(changed: Redeclared, turns: int) -> str:

@@ -137,9 +137,7 @@ class Surfacing:
         old, new = (before.text, before.entries), (after.text, after.entries)
         return after if differs(self._settings.change_test, old, new) else None
 
-    def delta(
-        self, told_hashes: Mapping[str, str], query: str | None, *, first: bool, deltas: int
-    ) -> Delta | None:
+    def delta(self, told_hashes: Mapping[str, str], query: str | None, *, first: bool, deltas: int) -> Delta | None:
         """The next delta: changes of entries that were told, followed by the hits for the query, if the session begins
         or every turn is searched. `told_hashes` are the entries that were told, by id.
 

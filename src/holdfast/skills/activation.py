@@ -141,12 +141,12 @@ class SkillActivationRegistry:
     def state(self) -> RegistryState:
         return RegistryState(preloaded=self.preloaded, loaded=self.loaded, warned=self._warned)
 
-    def standing(self, name: str) -> tuple[Given, Activation] | None:
+    def active(self, name: str) -> tuple[Given, Activation] | None:
         """The pointer that a load of this name gets, also where the skill itself is gone by now."""
         with self._lock:
-            return self._standing(name)
+            return self._active(name)
 
-    def _standing(self, name: str) -> tuple[Given, Activation] | None:
+    def _active(self, name: str) -> tuple[Given, Activation] | None:
         if name in self._preloaded:
             return "already_preloaded", self._preloaded[name]
         return ("already_loaded", self._loaded[name]) if name in self._loaded else None
@@ -158,20 +158,23 @@ class SkillActivationRegistry:
     def load(self, skill: Skill, tool_use_id: str) -> tuple[Given, Activation]:
         """What a call to load this skill gets. A body counts from now on; ToolExecutionError where that is too much."""
         with self._lock:
-            if pointer := self._standing(skill.name):
+            if pointer := self._active(skill.name):
                 return pointer
-            made = Activation.of(skill, tool_use_id)
-            names, tokens = ", ".join(self._loaded), made.tokens + sum(each.tokens for each in self._loaded.values())
+            activation = Activation.of(skill, tool_use_id)
+            names, tokens = (
+                ", ".join(self._loaded),
+                activation.tokens + sum(each.tokens for each in self._loaded.values()),
+            )
             if len(self._loaded) >= self._most:
                 raise ToolExecutionError(COUNT_CAP.format(number=len(self._loaded), most=self._most, names=names))
             if tokens > self._hard:
                 raise ToolExecutionError(TOKEN_CAP.format(name=skill.name, tokens=tokens, most=self._hard, names=names))
-            self._loaded[skill.name] = made
+            self._loaded[skill.name] = activation
             self._open.add(skill.name)
             warn, self._warned = tokens >= self._warn and not self._warned, self._warned or tokens >= self._warn
         if warn:
             logger.warning("the skills loaded in this session have %d tokens (warning at %d)", tokens, self._warn)
-        return "body", made
+        return "body", activation
 
     def begun(self, calls: Iterable[tuple[str, str]]) -> None:
         """A turn begins with these calls, each with its id and the skill's name. One that loaded a skill before and is

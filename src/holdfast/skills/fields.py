@@ -130,12 +130,12 @@ class FieldCheck:
         return text
 
     def _metadata(self) -> dict[str, str] | None:
-        entry = self._given("metadata")
+        entry = self._field("metadata")
         if entry is None:
             return None
         if kind(entry.value) != "map" or not isinstance(entry.value, yaml.MappingNode):
-            what = _KINDS.get(kind(entry.value), "text")
-            self._error(f"`metadata` must be a mapping of names to texts, not {what}", entry, "metadata")
+            kind_ = _KINDS.get(kind(entry.value), "text")
+            self._error(f"`metadata` must be a mapping of names to texts, not {kind_}", entry, "metadata")
             return None
         members = self._front.members(entry.value, "metadata")
         values = {key: self._member(key, member) for key, member in members.items()}
@@ -143,16 +143,16 @@ class FieldCheck:
 
     def _member(self, key: str, entry: FrontmatterField) -> str | None:
         if kind(entry.key) != "str" or not _whole(key):
-            what = _KINDS.get(kind(entry.key), "no text")
-            self._error(f"`metadata` has a key that is {what}, {_named(key)}; write it in quotes", entry, "metadata")
+            kind_ = _KINDS.get(kind(entry.key), "no text")
+            self._error(f"`metadata` has a key that is {kind_}, {_named(key)}; write it in quotes", entry, "metadata")
             return None
         at = f"metadata.{key}"
         if kind(entry.value) not in _NUMBERLIKE or not isinstance(entry.value, yaml.ScalarNode):
             return self._text(at, entry, "metadata")
         written: str = entry.value.value
-        what = _NUMBERLIKE[kind(entry.value)]
+        kind_ = _NUMBERLIKE[kind(entry.value)]
         self._say(
-            f"`{shown(at)}` is {what} to YAML; write it in quotes: {_quoted(written)}",
+            f"`{shown(at)}` is {kind_} to YAML; write it in quotes: {_quoted(written)}",
             entry,
             "metadata",
             warning=not self._strict,
@@ -175,7 +175,7 @@ class FieldCheck:
             self._found.append(SkillProblem(message=f"`{field}` is missing; {do}", line=1, field=field))
         return entry
 
-    def _given(self, field: str) -> FrontmatterField | None:
+    def _field(self, field: str) -> FrontmatterField | None:
         """An optional field; one that says nothing is not there."""
         entry = self._front.fields.get(field)
         if entry is not None and kind(entry.value) == "null":
@@ -184,25 +184,25 @@ class FieldCheck:
         return entry
 
     def _optional(self, field: str, hint: str = "") -> str | None:
-        entry = self._given(field)
+        entry = self._field(field)
         return None if entry is None else self._text(field, entry, hint=hint)
 
     def _text(self, name: str, entry: FrontmatterField, field: str | None = None, hint: str = "") -> str | None:
         """The value if it is text; otherwise None and an error."""
-        node, what = entry.value, kind(entry.value)
-        if isinstance(node, yaml.ScalarNode) and what == "str":
+        node, kind_ = entry.value, kind(entry.value)
+        if isinstance(node, yaml.ScalarNode) and kind_ == "str":
             text: str = node.value
             if _whole(text):
                 return text
             message = "holds half of a character; remove its `\\u` escape"
-        elif what == "null":
+        elif kind_ == "null":
             message = "is empty; give it a text"
-        elif isinstance(node, yaml.ScalarNode) and what in _NUMBERLIKE:
+        elif isinstance(node, yaml.ScalarNode) and kind_ in _NUMBERLIKE:
             message = (
-                f"must be text, but YAML reads it as {_NUMBERLIKE[what]}; write it in quotes: {_quoted(node.value)}"
+                f"must be text, but YAML reads it as {_NUMBERLIKE[kind_]}; write it in quotes: {_quoted(node.value)}"
             )
         else:
-            message = f"must be text, not {_KINDS.get(what, what)}{hint}"
+            message = f"must be text, not {_KINDS.get(kind_, kind_)}{hint}"
         self._error(f"`{shown(name)}` {message}", entry, field or name)
         return None
 

@@ -71,8 +71,8 @@ class Frontmatter:
         if root is None:
             _fail("the frontmatter has no fields; it needs `name` and `description`", 1)
         if not isinstance(root, yaml.MappingNode):
-            what = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
-            _fail(f"the frontmatter is {what}, not fields; write each as `name: value`", self.line(root))
+            kind_ = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
+            _fail(f"the frontmatter is {kind_}, not fields; write each as `name: value`", self.line(root))
         self._refuse_tags(root)
         self.fields = self.members(root)
 

@@ -84,10 +84,10 @@ class SessionSkills:
     ) -> SessionSkills:
         """A session's skills as they are on disk now. After a restart with its `state`, and with the `messages` that
         the conversation goes on with: a state may have been kept whose last answers were not."""
-        made = cls(skill_store_factory(settings, workspace)(), settings=settings, state=state)
+        skills = cls(skill_store_factory(settings, workspace)(), settings=settings, state=state)
         if messages is not None:
-            made.at_reset(messages)
-        return made
+            skills.at_reset(messages)
+        return skills
 
     def used_by(self, session: str) -> None:
         """Bodies are loaded into this session's conversation, and pointers name what stands there: to a sub-agent they
@@ -157,8 +157,8 @@ class SessionSkills:
         if not self._composed or self._announced:
             return
         self._announced = True
-        for made in self.registry.preloaded:
-            journal.emit(loaded_event(made, "always"), actor="system")
+        for activation in self.registry.preloaded:
+            journal.emit(loaded_event(activation, "always"), actor="system")
 
     # What becomes of loaded bodies
 

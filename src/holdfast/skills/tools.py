@@ -21,7 +21,7 @@ from holdfast.tools import (
     ToolContext,
     ToolExecutionError,
     ToolOutput,
-    given,
+    input_of,
     mend,
     schema,
     shown,
@@ -84,17 +84,19 @@ async def _search(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 async def _load(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     session, name = _session(context), str(input["name"])
     skill, registry = session.store.get(name), session.registry
-    standing = registry.standing(name) if skill is None else registry.load(skill, context.tool_use_id)
-    if standing is None:
+    active = registry.active(name) if skill is None else registry.load(skill, context.tool_use_id)
+    if active is None:
         raise ToolExecutionError(UNKNOWN.format(name=shown(name)))
-    what, made = standing
-    if what == "body" and skill is not None:
-        event = loaded_event(made, "on_demand")
+    status, activation = active
+    if status == "body" and skill is not None:
+        event = loaded_event(activation, "on_demand")
         content = (Text(mend(skill.section)), *_files(skill, context))
-        return ToolOutput(content=content, metadata=_metadata(made), events=(event,))
-    pointer = Text(f"{skill_heading(made.name, made.source)}\n\n{POINTERS[what].format(name=made.name)}")
-    files = _files(skill, context) if skill is not None and what == "already_preloaded" else ()
-    return ToolOutput(content=(pointer, *files), metadata={**_metadata(made), what: True})
+        return ToolOutput(content=content, metadata=_metadata(activation), events=(event,))
+    pointer = Text(
+        f"{skill_heading(activation.name, activation.source)}\n\n{POINTERS[status].format(name=activation.name)}"
+    )
+    files = _files(skill, context) if skill is not None and status == "already_preloaded" else ()
+    return ToolOutput(content=(pointer, *files), metadata={**_metadata(activation), status: True})
 
 
 def _files(skill: Skill, context: ToolContext) -> tuple[Text, ...]:
@@ -119,30 +121,30 @@ def requested_skill(call: ToolUse) -> str | None:
     """The name of the skill that a call is to load, also by way of call_tool."""
     if call.name not in (SKILL_LOAD, CALL_TOOL):
         return None
-    target = (SKILL_LOAD, given(call)) if call.name == SKILL_LOAD else unwrapped(call)
+    target = (SKILL_LOAD, input_of(call)) if call.name == SKILL_LOAD else unwrapped(call)
     if isinstance(target, RefusedCall) or target[0] != SKILL_LOAD or isinstance(target[1], RefusedCall):
         return None
     return str(target[1].get("name", ""))
 
 
-def loaded_event(made: Activation, why: LoadReason) -> SkillLoaded:
+def loaded_event(activation: Activation, why: LoadReason) -> SkillLoaded:
     """What is told of a body that is in the prompt now."""
     return SkillLoaded(
-        skill_id=made.name,
-        skill_version=made.version,
+        skill_id=activation.name,
+        skill_version=activation.version,
         load_reason=why,
-        load_size_tokens=made.tokens,
-        source=made.source,
-        triggered_by_tool_use_id=made.tool_use_id,
+        load_size_tokens=activation.tokens,
+        source=activation.source,
+        triggered_by_tool_use_id=activation.tool_use_id,
     )
 
 
-def _metadata(made: Activation) -> dict[str, Any]:
+def _metadata(activation: Activation) -> dict[str, Any]:
     return {
-        "skill_id": made.name,
-        "skill_version": made.version,
-        "source": made.source,
-        "load_size_tokens": made.tokens,
+        "skill_id": activation.name,
+        "skill_version": activation.version,
+        "source": activation.source,
+        "load_size_tokens": activation.tokens,
     }
 
 

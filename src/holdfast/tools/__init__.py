@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .carriers import definition_of, function_text, functions_text, given, unwrapped
+    from .carriers import definition_of, function_text, functions_text, input_of, unwrapped
     from .change_lock import LoopLock
     from .confirmation import Confirmations, Confirmer, Decision, Question, Scope
     from .contract import (
@@ -47,7 +47,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".carriers": "definition_of function_text functions_text given unwrapped",
+            ".carriers": "definition_of function_text functions_text input_of unwrapped",
             ".change_lock": "LoopLock",
             ".confirmation": "Confirmations Confirmer Decision Question Scope",
             ".contract": (

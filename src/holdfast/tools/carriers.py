@@ -172,7 +172,7 @@ def _worded(result: ToolResult) -> ToolResult:
 # Calls
 
 
-def given(call: ToolUse) -> dict[str, Any] | RefusedCall:
+def input_of(call: ToolUse) -> dict[str, Any] | RefusedCall:
     """A call's input as an object, also where a model wrote it as JSON text inside a string."""
     inner = string_of(call.input)
     return read_input(call if inner is None else replace(call, input=inner.encode("utf-8", "surrogatepass")))
@@ -180,7 +180,7 @@ def given(call: ToolUse) -> dict[str, Any] | RefusedCall:
 
 def unwrapped(call: ToolUse) -> tuple[str, dict[str, Any]] | RefusedCall:
     """The tool that a call of call_tool means, and its input."""
-    outer = given(call)
+    outer = input_of(call)
     if isinstance(outer, RefusedCall):
         return outer
     name, arguments = outer.get("name"), outer.get("arguments")

@@ -107,15 +107,15 @@ class Confirmations:
             return refusal or _YES
         name = tool.name
         about = (context.workspace.root, name, _subject(tool, input, context.workspace))
-        decision = await self._known(about)
+        decision = await self._stored(about)
         if decision is not None:
             return decision
         if self._confirmer is None:
             return Decision(False, why=f"{name} needs the user's consent, and nobody can be asked here.")
         async with self._asking:
-            return await self._known(about) or await self._ask(self._confirmer, tool, about, input, context)
+            return await self._stored(about) or await self._ask(self._confirmer, tool, about, input, context)
 
-    async def _known(self, about: _About) -> Decision | None:
+    async def _stored(self, about: _About) -> Decision | None:
         """What was decided before."""
         here = self._session.get(about)
         always = None if self._always is None else await in_thread(self._always.find, *about)
@@ -129,8 +129,10 @@ class Confirmations:
         self, confirmer: Confirmer, tool: Tool, about: _About, input: Mapping[str, Any], context: ToolContext
     ) -> Decision:
         subject = about[2]
-        what = f"{as_json(input) or '{}'}{_leads(tool, input, context.workspace)}" if subject is None else subject
-        text = _printable(f"{_wants(tool)}: {what}")
+        description = (
+            f"{as_json(input) or '{}'}{_leads(tool, input, context.workspace)}" if subject is None else subject
+        )
+        text = _printable(f"{_wants(tool)}: {description}")
         question = Question(tool=tool.name, effect=tool.effect, subject=subject or "", input=input, text=text)
         context.emit(ToolConfirmationRequested(tool=tool.name, tool_use_id=context.tool_use_id, question=question.text))
         decision = Decision(False, why="The question was not answered.")
@@ -250,12 +252,12 @@ class DecisionFile:
 
     def put(self, workspace: Path, tool: str, subject: str | None, allowed: bool) -> bool:
         """Write a decision down; whether that was possible."""
-        made = StoredDecision(mend(str(workspace)), tool, subject, allowed)
+        decision = StoredDecision(mend(str(workspace)), tool, subject, allowed)
         try:
             self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._locked():
-                others = tuple(each for each in self._read() if each.about != made.about)
-                data = msgspec.json.encode(_File((*others, made)))
+                others = tuple(each for each in self._read() if each.about != decision.about)
+                data = msgspec.json.encode(_File((*others, decision)))
                 put_file(self._real(), (FILE,), msgspec.json.format(data, indent=1) + b"\n", mode=_PRIVATE)
         except (OSError, HoldfastError, UnicodeEncodeError) as problem:
             logger.warning("a decision could not be kept in %s (%s): it holds for this session", FILE, problem)

@@ -62,13 +62,13 @@ def arrange(
 
     if wanted is None:
         wanted = any(tool.source == "mcp" for tool in existing) or bool(left_out(existing))
-    left: frozenset[str] = frozenset()
+    out: frozenset[str] = frozenset()
     if wanted:
         existing = _ordered((*existing, *discovery))
-        left = left_out(existing)
+        out = left_out(existing)
     return Arrangement(
-        tuple(definition_of(tool, dialect) for tool in existing if tool.name not in left),
-        tuple(definition_of(tool, dialect) for tool in existing if tool.name in left),
+        tuple(definition_of(tool, dialect) for tool in existing if tool.name not in out),
+        tuple(definition_of(tool, dialect) for tool in existing if tool.name in out),
     )
 
 
@@ -109,12 +109,12 @@ def deferred(tools: Sequence[Tool], policy: DeferralPolicy, tokens: Mapping[str,
     """
     settings, keep, uses = policy.settings, policy.keep, policy.uses
     pins = {tool.name: pinned(tool.name, settings) for tool in tools}
-    left = {name for name, pin in pins.items() if pin == "always" or (name in policy.out and pin is None)}
-    others = [tool for tool in tools if pins[tool.name] is None and not tool.core and tool.name not in left]
+    names = {name for name, pin in pins.items() if pin == "always" or (name in policy.out and pin is None)}
+    others = [tool for tool in tools if pins[tool.name] is None and not tool.core and tool.name not in names]
     if settings.mode == "always":
-        left.update(tool.name for tool in others if tool.name not in keep)
+        names.update(tool.name for tool in others if tool.name not in keep)
     elif settings.mode == "auto":
-        size = sum(tokens.get(name, 0) for name in pins if name not in left)
+        size = sum(tokens.get(name, 0) for name in pins if name not in names)
 
         def order(tool: Tool) -> tuple[bool, float, str]:
             return tool.name in keep, -tokens.get(tool.name, 0) / (1 + uses.get(tool.name, 0)), tool.name
@@ -122,6 +122,6 @@ def deferred(tools: Sequence[Tool], policy: DeferralPolicy, tokens: Mapping[str,
         for tool in sorted(others, key=order):
             if size <= settings.budget * policy.context_limit:
                 break
-            left.add(tool.name)
+            names.add(tool.name)
             size -= tokens.get(tool.name, 0)
-    return frozenset(left)
+    return frozenset(names)

@@ -122,8 +122,8 @@ class Dispatcher:
         tool = self._registered.get(call.name)
         if tool is None:
             return unknown(call.name, self._registered) if self._resolve is None else self._resolve(call)
-        given = read_input(call)
-        return given if isinstance(given, RefusedCall) else ResolvedCall(tool, given)
+        input_ = read_input(call)
+        return input_ if isinstance(input_, RefusedCall) else ResolvedCall(tool, input_)
 
     async def run(
         self, calls: Sequence[ToolUse], *, turn: str | None = None, cancel: Cancel | None = None
@@ -219,12 +219,12 @@ class Dispatcher:
         return [task.result() for task in tasks]
 
     async def _answer(self, job: _Job, cancel: Cancel, stop: asyncio.Task[None]) -> ToolAnswer:
-        given = (
+        input_ = (
             as_json(job.resolved.input)
             if isinstance(job.resolved, ResolvedCall) and job.resolved.via
             else _sent(job.call)
         )
-        job.context.emit(ToolCalled(tool=job.name, tool_use_id=job.call.id, input=given))
+        job.context.emit(ToolCalled(tool=job.name, tool_use_id=job.call.id, input=input_))
         if cancel.is_set():
             return self._failed(job, NOT_BEGUN, cancelled=True)
         try:

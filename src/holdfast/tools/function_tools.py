@@ -108,16 +108,16 @@ def _check(function: object, effect: object, name: object, description: object) 
     if function is not None and not callable(function):
         raise wrong_argument("@tool", function, _EXAMPLE)
     if effect not in _EFFECTS:
-        given = "says nothing of the tool's effect" if effect is None else f"got the effect {effect!r}, which is none"
+        problem = "says nothing of the tool's effect" if effect is None else f"got the effect {effect!r}, which is none"
         matches = get_close_matches(effect, _EFFECTS, n=1) if isinstance(effect, str) else []
         hint = f" Did you mean {matches[0]!r}?" if matches else ""
         raise ArgumentError(
-            f"@tool {given}; give one of {', '.join(map(repr, _EFFECTS))}, such as @tool(effect='read') for what "
+            f"@tool {problem}; give one of {', '.join(map(repr, _EFFECTS))}, such as @tool(effect='read') for what "
             f"changes nothing.{hint}"
         )
-    for what, value in (("name", name), ("description", description)):
+    for argument, value in (("name", name), ("description", description)):
         if value is not None and not isinstance(value, str):
-            raise wrong_argument(f"@tool({what}=…)", value, f"a text, such as @tool(effect='read', {what}='…')")
+            raise wrong_argument(f"@tool({argument}=…)", value, f"a text, such as @tool(effect='read', {argument}='…')")
 
 
 def _shape(function: Callable[..., Any], name: str) -> tuple[type[msgspec.Struct], str | None]:
@@ -204,11 +204,11 @@ def _runner(
 ) -> Callable[[Mapping[str, Any], ToolContext], Any]:
     waits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(_hinted(function))
 
-    async def run(input: Mapping[str, Any], given: ToolContext) -> ToolOutput:
+    async def run(input: Mapping[str, Any], context_: ToolContext) -> ToolOutput:
         values = _read(dict(input), shape, name)
         arguments: dict[str, Any] = {field: getattr(values, field) for field in shape.__struct_fields__}
         if context is not None:
-            arguments[context] = given
+            arguments[context] = context_
         value = await (function(**arguments) if waits else in_thread(function, **arguments))
         return as_output(await value if inspect.isawaitable(value) else value, name)
 

@@ -73,21 +73,21 @@ class Guides:
 
         Gives the names of those. A guide stands where its whole text does, however the blocks of a result were joined.
         """
-        standing = [text for message in messages for text in _result_texts(message.content)]
+        results = [text for message in messages for text in _result_texts(message.content)]
         with self._lock:
             texts = self._texts()
             freed = {
                 key
                 for key in self._delivered
-                if key not in texts or not any(wrapped(texts[key]) in text for text in standing)
+                if key not in texts or not any(wrapped(texts[key]) in text for text in results)
             }
             self._delivered -= freed
         return tuple(sorted(freed))
 
-    def free(self, given: Iterable[str]) -> None:
+    def free(self, keys: Iterable[str]) -> None:
         """These never reached the conversation, because their turn was cut: they may be given again."""
         with self._lock:
-            self._delivered.difference_update(given)
+            self._delivered.difference_update(keys)
 
     def restore(self, delivered: Iterable[str]) -> None:
         """The session goes on after a restart: these were given, and no others."""

@@ -122,7 +122,7 @@ def _call(block: Block) -> tuple[str, bytes] | None:
 def _name(raw: bytes) -> str | None:
     members = object_of(raw) or {}
     inner = next(
-        (found for key in ("function", "custom", "functionCall") if (found := object_of(members.get(key, b"")))),
+        (members_ for key in ("function", "custom", "functionCall") if (members_ := object_of(members.get(key, b"")))),
         members,
     )
     return string_of(inner.get("name"))

@@ -91,11 +91,11 @@ def masks(
     if not settings.enabled:
         return NOTHING
     results = sites(body, prompt) if results is None else results
-    if sum([site.size for site in _standing(results, prompt, already)]) < settings.trigger_chars:
+    if sum([site.size for site in _unmasked(results, prompt, already)]) < settings.trigger_chars:
         return NOTHING  # no text is longer than its bytes
     seen = observe(body, prompt, results)
-    standing = [not _is_masked(each, already) for each in seen]
-    total = sum(each.characters for each, stands in zip(seen, standing, strict=True) if stands)
+    unmasked = [not _is_masked(each, already) for each in seen]
+    total = sum(each.characters for each, stands in zip(seen, unmasked, strict=True) if stands)
     if total < settings.trigger_chars:
         return NOTHING
     dead = deaths(seen, failed)
@@ -103,7 +103,7 @@ def masks(
     texts = {
         number: placeholder(each.tool, each.characters, dead.get(number))
         for number, each in enumerate(seen)
-        if number < old and standing[number] and _may_go(each, settings)
+        if number < old and unmasked[number] and _may_go(each, settings)
     }
     texts = {n: text for n, text in texts.items() if seen[n].characters - len(text) >= _WORTH}
     edits: dict[bytes, bytes] = {}
@@ -139,7 +139,7 @@ class Masker:
         self._pending: EditRequests = NOTHING
         self._was_cold = self._refused_cold = False
 
-    def wanted(
+    def requests(
         self,
         body: Body,
         prompt: Prompt,
@@ -154,11 +154,11 @@ class Masker:
         results; the rest is as for `masks`. Say with `decided` what came of it."""
         self._pending = NOTHING
         results = sites(body, prompt)
-        standing = _standing(results, prompt, already)
-        waiting = self._waiting(body, results, standing, defined)
+        unmasked = _unmasked(results, prompt, already)
+        waiting = self._waiting(body, results, unmasked, defined)
         if not waiting:
             return NOTHING
-        tokens, masked = _tokens(prompt, _blocks(waiting)), _blocks(set(results).difference(standing))
+        tokens, masked = _tokens(prompt, _blocks(waiting)), _blocks(set(results).difference(unmasked))
         rewrite = _Rewrite(prompt, min(site.blocks[0] for site in waiting), fence(), masked)
         if not self._is_due(rewrite, tokens):
             return NOTHING
@@ -174,29 +174,29 @@ class Masker:
             self._pending = requests
         return self._pending
 
-    def decided(self, made: bool) -> tuple[MaskedResult, ...]:
+    def settle(self, accepted: bool) -> tuple[MaskedResult, ...]:
         """The engine's decision on what was wanted last (`prepared.edits.made`); gives what is masked from now on."""
         requests, self._pending = self._pending, NOTHING
-        if requests and not made:
+        if requests and not accepted:
             self._refused()
         elif requests:
             self._wasted = Decimal(0)
-        return requests.masked if made else ()
+        return requests.masked if accepted else ()
 
     def _waiting(
-        self, body: Body, results: Sequence[ResultSite], standing: Sequence[ResultSite], defined: Collection[str]
+        self, body: Body, results: Sequence[ResultSite], unmasked: Sequence[ResultSite], defined: Collection[str]
     ) -> list[ResultSite]:
         """What could perhaps be cleared, without reading any of it."""
         waiting, settings = [], self.settings
-        excess = sum([site.size for site in standing])
+        excess = sum([site.size for site in unmasked])
         if settings.enabled and excess >= settings.trigger_chars:
             old = set(_old(results, settings))
-            for site in standing:
+            for site in unmasked:
                 if site in old and excess > settings.release_chars:
                     waiting.append(site)
                     excess -= site.size
         if self.strip:
-            waiting += [site for site in standing if may_strip(body, site, defined)]
+            waiting += [site for site in unmasked if may_strip(body, site, defined)]
         return waiting
 
     def _is_due(self, rewrite: _Rewrite, tokens: int) -> bool:
@@ -243,7 +243,7 @@ def _blocks(results: Iterable[ResultSite]) -> list[int]:
     return [index for site in results for index in site.blocks]
 
 
-def _standing(results: Sequence[ResultSite], prompt: Prompt, already: Collection[bytes]) -> list[ResultSite]:
+def _unmasked(results: Sequence[ResultSite], prompt: Prompt, already: Collection[bytes]) -> list[ResultSite]:
     """The results that go out as they are."""
     return [site for site in results if prompt.blocks[site.blocks[0]].digest not in already]
 
@@ -269,11 +269,11 @@ def _alone(seen: Sequence[Observation], texts: Collection[int], prompt: Prompt) 
     """Those of which no block stands anywhere else than in results that may go too: an edit counts for every block with
     the same content."""
     anywhere = Counter([block.digest for block in prompt.blocks])
-    going = Counter([seen[number].digests for number in texts])
+    counts = Counter([seen[number].digests for number in texts])
     return [
         number
         for number in texts
-        if (len(seen[number].digests) == 1 and anywhere[seen[number].digests[0]] == going[seen[number].digests])
+        if (len(seen[number].digests) == 1 and anywhere[seen[number].digests[0]] == counts[seen[number].digests])
         or all(anywhere[digest] == 1 for digest in seen[number].digests)
     ]
 

@@ -235,7 +235,7 @@ def _calls(body: Body, prompt: Prompt, results: Sequence[tuple[int, _Content]]) 
     by_id: dict[str, ObservedCall] = {}
     waiting: defaultdict[str, dict[str, None]] = defaultdict(dict)
     calls: list[ObservedCall] = []
-    made, place = 0, 0
+    number, place = 0, 0
     for index, content in results:
         while place < index:
             call = _call(body, prompt, place)
@@ -243,8 +243,8 @@ def _calls(body: Body, prompt: Prompt, results: Sequence[tuple[int, _Content]]) 
             if call is None:
                 continue
             if not call.id:
-                made += 1
-                call = ObservedCall(f"{MADE_ID}{made}", call.tool, call.input, call.at, call.via)
+                number += 1
+                call = ObservedCall(f"{MADE_ID}{number}", call.tool, call.input, call.at, call.via)
             by_id[call.id] = call
             waiting[call.via or call.tool][call.id] = None
         identity = content.id or next(iter(waiting[content.name]), "")
@@ -335,41 +335,41 @@ def _input(each: Observation) -> Mapping[str, Any]:
     return {}
 
 
-def _makes_dead(each: Observation, given: Mapping[str, Any]) -> tuple[Key, ...]:
+def _makes_dead(each: Observation, input_: Mapping[str, Any]) -> tuple[Key, ...]:
     """What a successful call makes dead."""
-    keys: tuple[Key, ...] = (("failed", each.tool, _subject(given)),)
+    keys: tuple[Key, ...] = (("failed", each.tool, _subject(input_)),)
     if each.tool in _READS:
-        keys += (("read", _path(given), _rest(given)),)
+        keys += (("read", _path(input_), _rest(input_)),)
     elif each.tool in _WRITES:
-        keys += (("written", _path(given)),)
+        keys += (("written", _path(input_)),)
     return keys
 
 
-def _killed_by(each: Observation, given: Mapping[str, Any], error: bool) -> tuple[Key, ...]:
+def _killed_by(each: Observation, input_: Mapping[str, Any], error: bool) -> tuple[Key, ...]:
     """What would make this result dead."""
     if error:
-        return (("failed", each.tool, _subject(given)),)
-    if each.tool in _READS and _path(given):
-        return ("read", _path(given), _rest(given)), ("written", _path(given))
+        return (("failed", each.tool, _subject(input_)),)
+    if each.tool in _READS and _path(input_):
+        return ("read", _path(input_), _rest(input_)), ("written", _path(input_))
     return ()
 
 
-def _path(given: Mapping[str, Any]) -> str:
-    path = given.get(_PATH)
+def _path(input_: Mapping[str, Any]) -> str:
+    path = input_.get(_PATH)
     return posixpath.normpath(path) if isinstance(path, str) and path else ""
 
 
-def _rest(given: Mapping[str, Any]) -> str:
+def _rest(input_: Mapping[str, Any]) -> str:
     """Which part of a file is read; from the first line on is what nobody needs to say."""
-    return _text({key: value for key, value in given.items() if key != _PATH and (key, value) not in _UNSAID})
+    return _text({key: value for key, value in input_.items() if key != _PATH and (key, value) not in _UNSAID})
 
 
-def _subject(given: Mapping[str, Any]) -> str:
+def _subject(input_: Mapping[str, Any]) -> str:
     for name in _SUBJECTS:
-        value = given.get(name)
+        value = input_.get(name)
         if isinstance(value, str) and value:
             return f"{name}={posixpath.normpath(value) if name == _PATH else value}"
-    return _text(given)
+    return _text(input_)
 
 
 def _text(value: Any) -> str:

@@ -113,7 +113,7 @@ class Offloader:
         elif tool.name.startswith(MCP_PREFIX):
             kind = settings.mcp_chars
         choices = (settings.per_tool.get(tool.name), settings.max_result_chars, tool.inline_chars, kind)
-        return max(0, min(next(one for one in choices if one is not None), settings.hard_cap_chars))
+        return max(0, min(next(choice for choice in choices if choice is not None), settings.hard_cap_chars))
 
     def store(
         self, tool: Tool, tool_use_id: str, blocks: tuple[Block, ...], *, exempt: bool = False
@@ -201,14 +201,14 @@ class Offloader:
         cap = self.settings.hard_cap_chars
         if total <= cap:
             return blocks
-        said = (
+        note = (
             f"This result of {shown(tool.name)} is too long to be shown, {total} characters, and could not be saved "
             f"to disk ({why}). Only a part of it follows; ask for less at a time to see the rest."
         )
         text = mend("\n".join(_as_text(block) if _data(block) is None else _omitted(block) for block in blocks))
-        room = cap - len(said) - 1
+        room = cap - len(note) - 1
         excerpt = _excerpt(text, room - room // 4, room // 4, room) if room > 0 else ""
-        return (Text(f"{said}\n{excerpt}" if excerpt else said),)
+        return (Text(f"{note}\n{excerpt}" if excerpt else note),)
 
 
 def _excerpt(text: str, head: int, tail: int, room: int) -> str:

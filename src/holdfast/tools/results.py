@@ -46,8 +46,8 @@ def content(output: ToolOutput, tool: str) -> tuple[Block, ...]:
 def _legal(block: object, tool: str) -> Block | None:
     """A block with text that is valid Unicode; None for one that says nothing, which some providers refuse."""
     if not isinstance(block, _INSIDE):
-        what = kind_of(block) if isinstance(block, Block) else type(block).__name__
-        raise _unusable(tool, f"a block of the kind {what}")
+        kind = kind_of(block) if isinstance(block, Block) else type(block).__name__
+        raise _unusable(tool, f"a block of the kind {kind}")
     if isinstance(block, Opaque):
         return block
     if isinstance(block, Text) and isinstance(block.text, str) and not block.text.strip():
@@ -63,8 +63,8 @@ def _legal(block: object, tool: str) -> Block | None:
     return msgspec.structs.replace(block, **changes) if changes else block
 
 
-def _unusable(tool: str, what: str) -> ToolExecutionError:
-    return ToolExecutionError(f"{tool} ran, but what it returned cannot be shown: {what}.")
+def _unusable(tool: str, kind: str) -> ToolExecutionError:
+    return ToolExecutionError(f"{tool} ran, but what it returned cannot be shown: {kind}.")
 
 
 def shortened(blocks: tuple[Block, ...], limit: int) -> tuple[Block, ...]:

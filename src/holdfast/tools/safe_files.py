@@ -112,8 +112,8 @@ def _before(at: int, name: str) -> os.stat_result | None:
 
 
 def _like(descriptor: int, before: os.stat_result) -> None:
-    made = os.fstat(descriptor)
-    if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
+    status = os.fstat(descriptor)
+    if (status.st_uid, status.st_gid) != (before.st_uid, before.st_gid):
         with suppress(PermissionError):  # only root may give a file away; its permissions matter more
             os.fchown(descriptor, before.st_uid, before.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & 0o777)

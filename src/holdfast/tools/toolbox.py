@@ -236,7 +236,7 @@ class Toolbox:
         if not masking:
             return engine.prepare(body, lane=lane, now=now, options=options)
         ledger = engine.ledger(lane, now=now)
-        requests = self._masker.wanted(
+        requests = self._masker.requests(
             body,
             engine.read(body).prompt,
             fence=lambda: engine.fence(lane, now=now),
@@ -245,7 +245,7 @@ class Toolbox:
             defined=self.toolset.defined,
         )
         prepared = engine.prepare(body, lane=lane, now=now, options=replace(options, edits=requests.edits))
-        for masked in self._masker.decided(prepared.edits is not None and prepared.edits.made):
+        for masked in self._masker.settle(prepared.edits is not None and prepared.edits.made):
             self.journal.emit(
                 ToolMasked(tool=masked.tool, tool_use_id=masked.tool_use_id, characters=masked.characters),
                 turn=prepared.turn,
@@ -313,7 +313,7 @@ class Toolbox:
         if self._listener is not None:
             self._listener(self.journal.envelope(event, actor="system"))
 
-    def at_reset(self, kept: Iterable[Message] | None = None) -> Redeclared | None:
+    def at_reset(self, messages: Iterable[Message] | None = None) -> Redeclared | None:
         """The prefix is lost anyway: after compaction, which kept these messages, or on a cold load (None: all are
         kept).
 
@@ -321,12 +321,12 @@ class Toolbox:
         that were removed may be given again. Gives what changed in the array: announce the reset `tools_redeclared`
         then, because `compaction` speaks of the messages alone. None means that its bytes are the same.
         """
-        left = None if kept is None else tuple(kept)
-        if left is not None:
-            self.guides.keep(left)
+        messages_left = None if messages is None else tuple(messages)
+        if messages_left is not None:
+            self.guides.keep(messages_left)
             if self._skills is not None:
-                self._skills.at_reset(left)
-        changed = self.toolset.at_reset(left)
+                self._skills.at_reset(messages_left)
+        changed = self.toolset.at_reset(messages_left)
         self._emit_demoted(changed)
         return changed
 
@@ -403,8 +403,8 @@ class Toolbox:
 
 
 def _uses(calls: Message | Sequence[ToolUse]) -> list[ToolUse]:
-    made = calls.content if isinstance(calls, Message) else calls
-    return [block for block in made if isinstance(block, ToolUse)]
+    blocks = calls.content if isinstance(calls, Message) else calls
+    return [block for block in blocks if isinstance(block, ToolUse)]
 
 
 def _decode_state(state: bytes) -> ToolboxState:

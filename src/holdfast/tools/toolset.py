@@ -26,7 +26,7 @@ from .carriers import (
     answered,
     carrier_of,
     definition_of,
-    given,
+    input_of,
     loaded,
     unwrapped,
     waiting,
@@ -202,7 +202,7 @@ class ToolSet:
             tool = self._find(call.name)
             if isinstance(tool, RefusedCall):
                 return tool
-            members = given(call)
+            members = input_of(call)
             return members if isinstance(members, RefusedCall) else ResolvedCall(tool, members)
         target = unwrapped(call)
         if isinstance(target, RefusedCall):
@@ -337,23 +337,23 @@ class ToolSet:
         before = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)}
         array = self._declared
         idle = demotions(list(self._tools.values()), self.settings, self.usage.idle(self._tools))
-        recent = dict.fromkeys(self._recent if kept is None else self._standing(tuple(kept)))
+        recent = dict.fromkeys(self._recent if kept is None else self._loaded_names(tuple(kept)))
         used = [name for name in self._tools if self.usage.uses.get(name)]
         self._plan(keep=used, out=idle, recent=recent)
         if len(array) == len(self._declared) and all(item in array for item in self._declared):
             self._declared = array  # another order alone is worth no other bytes
             return None
         after = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)}
-        left = [name for name in before if name not in after]
+        removed = [name for name in before if name not in after]
         return Redeclared(
             added=tuple(name for name in after if name not in before),
-            removed=tuple(name for name in left if name not in self._tools),
-            deferred=tuple(name for name in left if name in self._tools and name not in idle),
-            demoted=tuple((name, idle[name]) for name in left if name in idle),
+            removed=tuple(name for name in removed if name not in self._tools),
+            deferred=tuple(name for name in removed if name in self._tools and name not in idle),
+            demoted=tuple((name, idle[name]) for name in removed if name in idle),
             changed=tuple(name for name in after if before.get(name, after[name]) != after[name]),
         )
 
-    def _standing(self, messages: Sequence[Message]) -> tuple[str, ...]:
+    def _loaded_names(self, messages: Sequence[Message]) -> tuple[str, ...]:
         """What these messages hold the answer for: an item that declares it, or with `redeclare`, where nothing but the
         array does, the answer that named it."""
         return answered(messages, self._recent) if self.carrier == "redeclare" else loaded(messages)

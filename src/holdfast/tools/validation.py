@@ -106,10 +106,10 @@ def _careful(library: Any, draft: Any, patterned: bool) -> Any:
 
 def _counted(follow: Any) -> Any:
     def counted(validator: Any, reference: Any, value: Any, schema: Any) -> Any:
-        left = _left.get()
-        if left <= 0:
+        remaining = _left.get()
+        if remaining <= 0:
             raise ToolExecutionError("its schema refers to itself too often to be applied to this input")
-        _left.set(left - 1)
+        _left.set(remaining - 1)
         return follow(validator, reference, value, schema)
 
     return counted
@@ -167,8 +167,8 @@ def read_input(call: ToolUse) -> dict[str, Any] | RefusedCall:
     return value
 
 
-def _invalid(call: ToolUse, what: str) -> RefusedCall:
-    return RefusedCall(f"The input of {shown(call.name)} {what}. Call it again with one JSON object.", invalid=True)
+def _invalid(call: ToolUse, problem: str) -> RefusedCall:
+    return RefusedCall(f"The input of {shown(call.name)} {problem}. Call it again with one JSON object.", invalid=True)
 
 
 def _no_number(text: str) -> NoReturn:

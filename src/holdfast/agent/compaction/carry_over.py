@@ -33,23 +33,23 @@ Facts = Mapping[str, str]
 """Texts by what they are about."""
 
 
-def standing(dropped: Sequence[Entry], kept: Sequence[Entry]) -> Facts:
+def carried_facts(dropped: Sequence[Entry], remaining: Sequence[Entry]) -> Facts:
     """What entries said that go, and nothing behind them says anew."""
     dropped_facts = facts(dropped)
-    return {about: text for about, text in dropped_facts.items() if about not in facts(kept)}
+    return {about: text for about, text in dropped_facts.items() if about not in facts(remaining)}
 
 
 def facts(entries: Iterable[Entry]) -> dict[str, str]:
     """The latest that entries say of anything."""
     latest: dict[str, str] = {}
     for entry in entries:
-        for about, text in _said(entry):
+        for about, text in _facts(entry):
             latest.pop(about, None)  # the latest is also the last in order
             latest[about] = text
     return latest
 
 
-def _said(entry: Entry) -> Iterable[tuple[str, str]]:
+def _facts(entry: Entry) -> Iterable[tuple[str, str]]:
     if isinstance(entry, Compacted):
         yield from read(entry.text).items()
     elif isinstance(entry, Context):
@@ -67,10 +67,10 @@ def _said(entry: Entry) -> Iterable[tuple[str, str]]:
                     pass
 
 
-def told_again(dropped: Sequence[Entry], kept: Sequence[Entry]) -> tuple[Event, ...]:
+def told_again(dropped: Sequence[Entry], remaining: Sequence[Entry]) -> tuple[Event, ...]:
     """The events that say it anew, where no summary does: also what only a summary said that goes."""
     again: dict[str, Event] = {}
-    missing = standing(dropped, kept)
+    missing = carried_facts(dropped, remaining)
     for entry in dropped:
         for about, event in _events(entry):
             if about in missing:

@@ -103,8 +103,8 @@ async def before_request(
     futile = _in_vain.get(session)
     if needed is not None and (futile is None or needed.tokens >= futile + _GROWTH):
         order = _Order(why="limit", turn=turn, watch=watch, cancel=cancel or Cancel(), must=needed.must)
-        made = await _compact(session, order, lines)
-        if made.tokens_after < made.tokens_before:
+        compaction = await _compact(session, order, lines)
+        if compaction.tokens_after < compaction.tokens_before:
             await memory_updates.refresh(session, turn)
     return lines
 
@@ -188,8 +188,8 @@ def _output(session: Session, work: _Work) -> int:
     """Tokens that the summary may have: what is reserved for it, or what is left."""
     context = session.facts.context_limit
     request = round(message_tokens(instruction(("",) * (ATTEMPTS - 1))) * work.sizes.ratio)
-    left = context - work.sizes.total - request
-    return min(reserve_of(session.settings.agent.compaction, context), session.facts.output_limit, left)
+    room = context - work.sizes.total - request
+    return min(reserve_of(session.settings.agent.compaction, context), session.facts.output_limit, room)
 
 
 async def _summary(session: Session, work: _Work, output: int) -> str:
@@ -253,9 +253,9 @@ def _completed(session: Session, work: _Work, text: str, *, elided: bool = False
     )
     _reset(session, work.order.turn)
     _in_vain.pop(session, None)
-    made = _compaction(work, after, elided, reckoned)
-    work.order.watch.notice(done_notice(made))
-    return made
+    compaction = _compaction(work, after, elided, reckoned)
+    work.order.watch.notice(done_notice(compaction))
+    return compaction
 
 
 def _compaction(work: _Work, after: int, elided: bool, reckoned: Payback) -> Compaction:
@@ -301,22 +301,24 @@ def _trim_history(session: Session, turn: str | None, watch: Watch) -> None:
     cut = trim(entries, turns, lost=lost)
     if cut is None:
         return
-    left = (*entries[: cut.head], *entries[cut.cut :])
-    repeated: tuple[Event, ...] = told_again(entries[cut.head : cut.cut], left)
+    remaining = (*entries[: cut.head], *entries[cut.cut :])
+    repeated: tuple[Event, ...] = told_again(entries[cut.head : cut.cut], remaining)
     session.log(HistoryTrimmed(head=cut.head, cut=cut.cut), *repeated, turn=turn)
     _reset(session, turn)
-    watch.notice(trimmed_notice(len(turn_starts(left)) + 1))
+    watch.notice(trimmed_notice(len(turn_starts(remaining)) + 1))
 
 
-def done_notice(made: Compaction) -> str:
-    how = "outlined without the model" if made.elided else "summarized"
-    sentences = [f"Older history was {how}: {made.tokens_before:,} tokens became {made.tokens_after:,}."]
-    if made.cost is not None and made.rewrite_cost is not None:
-        sentences.append(f"It cost {dollars(made.cost)}, and the next request costs {dollars(made.rewrite_cost)} more.")
-    if made.saved_per_request is not None and made.payback is not None:
-        each = dollars(made.saved_per_request)
-        sentences.append(f"Each request is {each} cheaper, so it pays for itself after {made.payback:,} of them.")
-    elif made.saved_per_request is not None:
+def done_notice(compaction: Compaction) -> str:
+    how = "outlined without the model" if compaction.elided else "summarized"
+    sentences = [f"Older history was {how}: {compaction.tokens_before:,} tokens became {compaction.tokens_after:,}."]
+    if compaction.cost is not None and compaction.rewrite_cost is not None:
+        sentences.append(
+            f"It cost {dollars(compaction.cost)}, and the next request costs {dollars(compaction.rewrite_cost)} more."
+        )
+    if compaction.saved_per_request is not None and compaction.payback is not None:
+        each = dollars(compaction.saved_per_request)
+        sentences.append(f"Each request is {each} cheaper, so it pays for itself after {compaction.payback:,} of them.")
+    elif compaction.saved_per_request is not None:
         sentences.append("It does not pay for itself; it makes room.")
     return " ".join(sentences)
 
@@ -332,5 +334,5 @@ def failed_notice(problem: str) -> str:
 
 def trimmed_notice(turns: int) -> str:
     """`turns` are those that stay, with the one that begins."""
-    left = "this turn" if turns == 1 else f"the last {turns:,} turns"
-    return f"Older history is left out: {left} and what follows are sent. The log keeps everything."
+    range_ = "this turn" if turns == 1 else f"the last {turns:,} turns"
+    return f"Older history is left out: {range_} and what follows are sent. The log keeps everything."

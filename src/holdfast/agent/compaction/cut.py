@@ -164,12 +164,12 @@ def _behind_pointers(entries: Sequence[Entry], head: int, cut: int) -> int:
 
 def dangling(entries: Sequence[Entry], head: int, cut: int) -> tuple[int, str] | None:
     """The first entry behind the cut that points to a skill's body which would go, and the skill's name."""
-    standing = {name for entry in entries[:head] for name, pointer in _skills(entry) if not pointer}
+    bodies = {name for entry in entries[:head] for name, pointer in _skills(entry) if not pointer}
     for index in range(cut, len(entries)):
         for name, pointer in _skills(entries[index]):
-            if pointer and name not in standing:
+            if pointer and name not in bodies:
                 return index, name
-            standing.add(name)
+            bodies.add(name)
     return None
 
 
@@ -217,11 +217,11 @@ def trim(entries: Sequence[Entry], turns: int, *, lost: bool = False) -> Trim | 
     return None if cut <= head else Trim(head, cut)
 
 
-def _trim_cut(entries: Sequence[Entry], head: int, starts: Sequence[int], kept: int, most: int) -> int:
+def _trim_cut(entries: Sequence[Entry], head: int, starts: Sequence[int], turns: int, most: int) -> int:
     """Where the first turn that stays begins: the one that leaves `kept` turns. A skill's pointer never stays without
     its body: then fewer turns stay, or up to `most` if there would be none, or none."""
-    wanted = len(starts) - kept
-    fewer = starts[wanted:] or (len(entries),)
-    more = reversed(starts[max(0, len(starts) - most) : wanted])
+    first = len(starts) - turns
+    fewer = starts[first:] or (len(entries),)
+    more = reversed(starts[max(0, len(starts) - most) : first])
     places = (place for place in (*fewer, *more) if dangling(entries, head, place) is None)
     return next(places, len(entries))

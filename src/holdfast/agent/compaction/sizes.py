@@ -194,8 +194,8 @@ def limit_of(settings: Settings, context_limit: int, output_limit: int = 0) -> i
     """Tokens in use from which on compaction is due: the share of the window or the user's own limit, and never so late
     that the request for a summary, or one with an answer of `output_limit` tokens, would not fit."""
     share = int(context_limit * settings.trigger_at)
-    wanted = share if settings.limit_tokens is None else min(share, settings.limit_tokens)
-    return max(1, min(wanted, context_limit - _answer(settings, context_limit, output_limit)))
+    limit = share if settings.limit_tokens is None else min(share, settings.limit_tokens)
+    return max(1, min(limit, context_limit - _answer(settings, context_limit, output_limit)))
 
 
 def _answer(settings: Settings, context_limit: int, output_limit: int) -> int:

@@ -22,7 +22,7 @@ from holdfast.wire import Answer
 from ..window.entries import AssistantTurn, Compacted, Context, Entry, SubagentStatus, UserMessage
 from ..window.state import DelegateState, ProcessState, TaskState
 from ..window.texts import one_line
-from .carry_over import OPENING, Facts, standing, written
+from .carry_over import OPENING, Facts, carried_facts, written
 
 WITHOUT = "(This part was not summarized by the assistant. These are its outlines.)"
 ATTEMPTS = 3
@@ -74,17 +74,17 @@ def summary_of(answer: Answer) -> str:
         raise UnusableSummary("it was cut at the limit of its length")
     if answer.stop == "refusal":
         raise UnusableSummary("it was refused")
-    found = sections(mend(text))
-    missing = [name for name in SECTIONS if not found.get(name, "").strip()]
+    by_name = sections(mend(text))
+    missing = [name for name in SECTIONS if not by_name.get(name, "").strip()]
     if missing:
         raise UnusableSummary(f"sections are missing or empty: {', '.join(missing)}")
-    return "\n".join(f"### {name}\n{found[name].strip()}" for name in SECTIONS)
+    return "\n".join(f"### {name}\n{by_name[name].strip()}" for name in SECTIONS)
 
 
 def sections(text: str) -> Mapping[str, str]:
     """The sections of a text by name, whatever their headings look like. What stands before the first one belongs to
     none; of two with the same name both count."""
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     current: list[str] | None = None
     fenced = False
     for line in text.splitlines():
@@ -94,10 +94,10 @@ def sections(text: str) -> Mapping[str, str]:
             fenced = not fenced
         name = None if fenced else _name(line)
         if name is not None:
-            current = found.setdefault(name, [])
+            current = by_name.setdefault(name, [])
         elif current is not None:
             current.append(line)
-    return {name: _unfenced("\n".join(lines)) for name, lines in found.items()}
+    return {name: _unfenced("\n".join(lines)) for name, lines in by_name.items()}
 
 
 def _name(line: str) -> str | None:
@@ -143,7 +143,7 @@ def outline(entries: Sequence[Entry], bounds: Bounds, *, earlier: str = "") -> s
     parts = [WITHOUT]
     if bounds.earlier and earlier.strip():
         parts.append("### Before\n" + cut(earlier.strip(), bounds.earlier))
-    messages = [f"- {_line(text, bounds.line)}" for text in _asked(entries)]
+    messages = [f"- {_line(text, bounds.line)}" for text in _messages(entries)]
     if bounds.messages and messages:
         parts.append("### The user said\n" + "\n".join(middle_out(messages, bounds.messages)))
     calls = _calls(entries)
@@ -168,7 +168,7 @@ def middle_out(lines: Sequence[str], most: int) -> list[str]:
     return [*lines[:front], f"- (… {len(lines) - most} more …)", *lines[len(lines) - back :]]
 
 
-def _asked(entries: Sequence[Entry]) -> Iterator[str]:
+def _messages(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         if isinstance(entry, Context):
             yield from (item.text for item in entry.items if isinstance(item, UserMessage) and item.text.strip())
@@ -235,7 +235,7 @@ class OpenWork(Struct, frozen=True, kw_only=True):
 
 def composed(
     dropped: Sequence[Entry],
-    kept: Sequence[Entry],
+    remaining: Sequence[Entry],
     open_work: OpenWork,
     *,
     summary: str | None,
@@ -243,7 +243,7 @@ def composed(
 ) -> str | None:
     """The text that takes the place of `dropped`, in front of `kept`. `summary` is the assistant's; None if it does not
     fit. Without one the entries are outlined, as shortly as they have to be."""
-    facts = standing(dropped, kept)
+    facts = carried_facts(dropped, remaining)
     earlier = "\n".join(_summary_in(entry.text) for entry in dropped if isinstance(entry, Compacted))
     for bounds in BOUNDS:
         last = [OUTLINE, outline(dropped, bounds, earlier=earlier)] if summary is None else [SUMMARY, summary]

@@ -106,7 +106,7 @@ async def ask(work: Assignment, watch: Watch) -> DelegateResult:
     session = work.session
     limit = session.settings.agent.delegates.timeout_s
     task = asyncio.create_task(
-        session.ask(texts.told(work.task), watch=DelegateWatch(watch, work.name), cancel=work.cancel)
+        session.ask(texts.prompt(work.task), watch=DelegateWatch(watch, work.name), cancel=work.cancel)
     )
     task.add_done_callback(retrieve_exception)
     try:
@@ -117,7 +117,7 @@ async def ask(work: Assignment, watch: Watch) -> DelegateResult:
     if not task.done():
         await _stop(work, task)
         return work.result("failed", texts.LATE.format(seconds=limit))
-    return _came_of(work, task.result())
+    return _result_of(work, task.result())
 
 
 async def _stop(work: Assignment, task: asyncio.Task[Turn]) -> None:
@@ -129,15 +129,15 @@ async def _stop(work: Assignment, task: asyncio.Task[Turn]) -> None:
         await wait_until_done(task)
 
 
-def _came_of(work: Assignment, turn: Turn) -> DelegateResult:
+def _result_of(work: Assignment, turn: Turn) -> DelegateResult:
     if turn.ended == "completed":
-        return work.result("completed", *texts.parted(turn.text))
+        return work.result("completed", *texts.report_and_question(turn.text))
     if turn.ended == "cancelled":
         return work.result("cancelled", texts.CANCELLED)
     if turn.ended == "failed":
         return work.result("failed", turn.problem)
-    partial = f"\n{turn.text}" if turn.text else ""
-    return work.result("failed", texts.CAPPED.format(calls=turn.line.calls) + partial)
+    partial_text = f"\n{turn.text}" if turn.text else ""
+    return work.result("failed", texts.CAPPED.format(calls=turn.line.calls) + partial_text)
 
 
 MOST = 32
@@ -262,20 +262,22 @@ class Crew:
         tool: Tool,
     ) -> tuple[DelegateResult, ...]:
         """All of these, until the last one is done. To be cancelled, or told to stop, stops each of them first."""
-        runners = [asyncio.create_task(self._one(work, watch, cancel, awaited=awaited, turn=turn)) for work in works]
+        runners = [
+            asyncio.create_task(self._run_one(work, watch, cancel, awaited=awaited, turn=turn)) for work in works
+        ]
         self._runners.update(runners)
         stop = asyncio.create_task(cancel.wait())
-        cut: asyncio.CancelledError | None = None
+        cancelled: asyncio.CancelledError | None = None
         stopped = False
-        while left := [runner for runner in runners if not runner.done()]:
+        while unfinished := [runner for runner in runners if not runner.done()]:
             try:
                 await asyncio.sleep(0)  # a task that is cancelled before its first step never puts anything away
-                await asyncio.wait({*left, *(() if stopped else (stop,))}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({*unfinished, *(() if stopped else (stop,))}, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError as error:
-                cut = error
-            if not stopped and (cut is not None or stop.done()):
+                cancelled = error
+            if not stopped and (cancelled is not None or stop.done()):
                 stopped = True
-                for runner in left:
+                for runner in unfinished:
                     runner.cancel()
         stop.cancel()
         self._runners.difference_update(runners)
@@ -285,18 +287,18 @@ class Crew:
         )
         if not awaited:
             self._session.log(*(self._event(self._fitting(each, tool), awaited=False) for each in results), turn=turn)
-        if cut is not None:
-            raise cut
+        if cancelled is not None:
+            raise cancelled
         return results
 
-    async def _one(
+    async def _run_one(
         self, work: Assignment, watch: Watch, cancel: Cancel, *, awaited: bool, turn: str | None
     ) -> DelegateResult:
         """One of them, from its turn to its end. What goes wrong with it is no matter of the others."""
         try:
             if cancel.is_set():
                 raise asyncio.CancelledError
-            result = await self._in_turn(work, watch)
+            result = await self._run_in_place(work, watch)
         except asyncio.CancelledError:  # by the batch, which asks for the result all the same
             result = work.result("cancelled", texts.CANCELLED)
         except HoldfastError as error:
@@ -310,7 +312,7 @@ class Crew:
         watch.notice(texts.notice(work.number, result, work.calls))
         return result
 
-    async def _in_turn(self, work: Assignment, watch: Watch) -> DelegateResult:
+    async def _run_in_place(self, work: Assignment, watch: Watch) -> DelegateResult:
         child = work.session
         async with self._place():
             if work.task.resume:  # it goes on from its own prefix
@@ -322,7 +324,7 @@ class Crew:
                 return await ask(work, watch)
             finally:
                 child.on_planned = child.on_begun = None
-                hold.gone(child.id)
+                hold.finished(child.id)
 
     def _place(self) -> asyncio.Semaphore:
         """One of the places for those who work at once. A program that is not asynchronous has a loop for each turn."""
@@ -360,7 +362,7 @@ class Crew:
 
     def _event(self, result: DelegateResult, *, awaited: bool) -> Event:
         if result.question:
-            question = result.question if awaited else texts.asked(result)
+            question = result.question if awaited else texts.question_text(result)
             return DelegateAsked(delegate=result.id, question=question, cost=result.cost, used=result.used)
         if result.status == "completed":
             text = result.text if awaited else texts.REPORT.format(text=result.text or texts.NOTHING)

@@ -61,11 +61,11 @@ class PrefixWarmup:
         if who == self._ahead and not fills(prepared):
             self.release()
 
-    def gone(self, who: str) -> None:
+    def finished(self, who: str) -> None:
         """Somebody is done, or has failed."""
         if who == self._ahead and not self._open:
             self._ahead = None
-            self._tell()
+            self._wake()
             if not self._waiting:
                 self._stop_timer()
 
@@ -73,9 +73,9 @@ class PrefixWarmup:
         """All may go."""
         self._open = True
         self._stop_timer()
-        self._tell()
+        self._wake()
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

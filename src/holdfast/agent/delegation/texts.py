@@ -38,12 +38,12 @@ _QUESTION = re.compile(r"^[^\S\n]*\**QUESTION:\**[^\S\n]*", re.MULTILINE)
 _NOTICE = 120
 
 
-def told(task: Task) -> str:
+def prompt(task: Task) -> str:
     """What a sub-agent hears: its role and task, or what it is to go on with."""
     return ANSWER.format(task=task.task) if task.resume else TASK.format(role=task.role, task=task.task)
 
 
-def parted(text: str) -> tuple[str, str]:
+def report_and_question(text: str) -> tuple[str, str]:
     """A report, and the question that it ends with: its last paragraph begins with QUESTION:, or a line of it does."""
     start = max((match.end() for match in _PARAGRAPH.finditer(text.rstrip())), default=0)
     mark = _QUESTION.search(text, start)
@@ -71,7 +71,7 @@ def started(begun: Sequence[DelegateResult]) -> str:
     return "\n".join((STARTED, *(f"- {each.id} ({each.role})" for each in begun)))
 
 
-def asked(each: DelegateResult) -> str:
+def question_text(each: DelegateResult) -> str:
     """A question as the conversation is told of it."""
     report = f"\n\n{REPORT.format(text=each.text)}" if each.text else ""
     return f"{each.question}\n{ANSWER_IT.format(id=each.id)}{report}"

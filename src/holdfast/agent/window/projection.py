@@ -70,7 +70,7 @@ from .entries import (
     messages_from,
 )
 from .operations import answer_calls, append, compact, mark_sent, refresh, tell, trim
-from .state import DelegateState, ProcessState, Projection, SurfacedEntry, TaskState, spent, standing
+from .state import DelegateState, ProcessState, Projection, SurfacedEntry, TaskState, spent, told_hashes
 
 _Fold = Callable[[Projection, Any, Envelope, int], Projection]
 """State, payload, its envelope and its number: the state after it."""
@@ -167,8 +167,8 @@ def _turn_answered(state: Projection, event: TurnAnswered, envelope: Envelope, s
 def _tools_answered(state: Projection, event: TurnToolsAnswered, envelope: Envelope, seq: int) -> Projection:
     messages = messages_from(event.messages)
     answered = _answered(messages)
-    left = tuple(call for call in state.open_calls if call.id not in answered)
-    return replace(state, window=answer_calls(state.window, messages), open_calls=left)
+    unanswered = tuple(call for call in state.open_calls if call.id not in answered)
+    return replace(state, window=answer_calls(state.window, messages), open_calls=unanswered)
 
 
 def _answered(messages: tuple[Message, ...]) -> frozenset[str]:
@@ -201,7 +201,7 @@ def _told_again(state: Projection) -> Projection:
     """At a reset what was told last of an entry may be gone: from then on it is known as the request says it, and one
     that it does not speak of any more as it was told, or not at all where only a tool spoke of it. What is told again
     begins to count anew."""
-    says = standing(state)
+    says = told_hashes(state)
     surfaced = (each for each in state.surfaced if each.place != "recall" or each.entry in says)
     return replace(
         state, deltas=0, surfaced=tuple(replace(each, hash=says.get(each.entry, each.hash)) for each in surfaced)
@@ -277,9 +277,9 @@ def _process_started(state: Projection, event: ProcessStarted, envelope: Envelop
 
 
 def _process_exited(state: Projection, event: ProcessExited, envelope: Envelope, seq: int) -> Projection:
-    left = tuple(each for each in state.running_processes if each.process != event.process)
+    running = tuple(each for each in state.running_processes if each.process != event.process)
     item = entries.ProcessExited(at=envelope.at, seq=seq, process=event.process, exit_code=event.exit_code)
-    return _queued(replace(state, running_processes=left), item)
+    return _queued(replace(state, running_processes=running), item)
 
 
 def _delegate_started(state: Projection, event: DelegateStarted, envelope: Envelope, seq: int) -> Projection:
@@ -359,10 +359,10 @@ def _memory_surfaced(state: Projection, event: MemorySurfaced, envelope: Envelop
     """What was told, and where. What stands in a block, or was told before the user spoke, is not forgotten for being
     asked about as well."""
     surfaced = {each.entry: each for each in state.surfaced}
-    for entry, said in zip(event.entries, event.hashes, strict=False):
+    for entry, hash_ in zip(event.entries, event.hashes, strict=False):
         before = surfaced.get(entry)
         place = before.place if before is not None and event.place == "recall" else event.place
-        surfaced[entry] = SurfacedEntry(entry=entry, hash=said, place=place)
+        surfaced[entry] = SurfacedEntry(entry=entry, hash=hash_, place=place)
     pairs = tuple(zip(event.entries, event.hashes, strict=False))
     if event.place == "context":  # it says all it says anew: what stood in it and does not any more nobody knows
         here = tuple(each for each in surfaced.values() if each.place != "context" or each.entry in event.entries)

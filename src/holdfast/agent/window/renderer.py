@@ -44,21 +44,21 @@ def entry_messages(entry: Entry, static: Static) -> tuple[Message, ...]:
     """What one entry comes to by itself."""
     match entry:
         case SessionContext():
-            return _said(entry.text) if entry.text.strip() else ()
+            return _user_message(entry.text) if entry.text.strip() else ()
         case Context():
             blocks = tuple(block for item in entry.items for block in item_blocks(item, static.timezone))
-            return (Message("user", blocks),) if blocks else _said(CONTINUE)
+            return (Message("user", blocks),) if blocks else _user_message(CONTINUE)
         case Compacted() | AttemptFeedback():
-            return _said(entry.text if entry.text.strip() else NO_TEXT)
+            return _user_message(entry.text if entry.text.strip() else NO_TEXT)
         case GoalInjection():
-            return _said(goal_text(entry.text))
+            return _user_message(goal_text(entry.text))
         case AssistantTurn():
             return _turn(entry, static)
         case _:
             assert_never(entry)
 
 
-def _said(text: str) -> tuple[Message, ...]:
+def _user_message(text: str) -> tuple[Message, ...]:
     return (Message("user", (Text(text),)),)
 
 
@@ -131,11 +131,11 @@ def _blank(block: Block, dialect: str) -> bool:
     return not (block.extra and dialect == "gemini")
 
 
-def _results(messages: tuple[Message, ...], gone: frozenset[str]) -> tuple[Message, ...]:
+def _results(messages: tuple[Message, ...], missing: frozenset[str]) -> tuple[Message, ...]:
     """The answers to a turn's calls, without those to calls that are left out."""
     out = []
     for message in messages:
-        content = tuple(_result(block) for block in message.content if _answers(block) not in gone)
+        content = tuple(_result(block) for block in message.content if _answers(block) not in missing)
         if content or message.extra or not message.content:
             out.append(replace(message, content=content))
     return tuple(out)

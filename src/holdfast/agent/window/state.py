@@ -141,7 +141,7 @@ def spent(state: Projection, used: tuple[int, ...], cost: Decimal | None) -> dic
     return {**counts, "unpriced": state.unpriced + unpriced}
 
 
-def standing(state: Projection) -> dict[str, str]:
+def told_hashes(state: Projection) -> dict[str, str]:
     """What the request says of entries, in its blocks, in what was told and in answers of tools: id to hash, the last
     one counts."""
     pairs: list[tuple[str, str]] = []
@@ -149,11 +149,11 @@ def standing(state: Projection) -> dict[str, str]:
         if isinstance(entry, AssistantTurn):
             pairs += entry.told
         elif isinstance(entry, Context):
-            pairs += _told(entry.items)
-    return dict((*state.stable_entries, *state.context_entries, *pairs, *_told(state.queue)))
+            pairs += _told_pairs(entry.items)
+    return dict((*state.stable_entries, *state.context_entries, *pairs, *_told_pairs(state.queue)))
 
 
-def _told(items: tuple[TimelineItem, ...]) -> list[tuple[str, str]]:
+def _told_pairs(items: tuple[TimelineItem, ...]) -> list[tuple[str, str]]:
     return [pair for item in items if isinstance(item, KnowledgeNews) for pair in item.entries]
 
 

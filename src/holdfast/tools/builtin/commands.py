@@ -241,22 +241,22 @@ def _emit_end(emit: Callable[[Event], None], unreported: list[str], group: Proce
 
 def process_output(processes: Processes, keys: Keys) -> Tool:
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        one = processes.get(input["process"])
+        process = processes.get(input["process"])
         if wait := input.get("wait_s"):
-            await until_end(one.group, wait, context.cancel)
-        ended = one.group.ended.done()  # before the output is read, so that none can come in between
-        data = one.group.output(one.read, MOST_NEW)
-        more = one.read + len(data) < one.group.size
-        before = one.group.output(max(0, one.read - _LOOK_BACK), min(one.read, _LOOK_BACK))
+            await until_end(process.group, wait, context.cancel)
+        ended = process.group.ended.done()  # before the output is read, so that none can come in between
+        data = process.group.output(process.read, MOST_NEW)
+        more = process.read + len(data) < process.group.size
+        before = process.group.output(max(0, process.read - _LOOK_BACK), min(process.read, _LOOK_BACK))
         if more or not ended:
             data = data[: whole_characters(data)]
             data = data[: max(0, open_end((before + data).decode("latin-1")) - len(before))]
-        one.read += len(data)
-        notes = ["[There is more: call process_output again.]"] if more else _notes(one.group) if ended else []
-        notes.append(f"[{one.name}: {ending(one.group.code) if ended else 'running'}]")
+        process.read += len(data)
+        notes = ["[There is more: call process_output again.]"] if more else _notes(process.group) if ended else []
+        notes.append(f"[{process.name}: {ending(process.group.code) if ended else 'running'}]")
         return ToolOutput(
             content=_with(output_text(keys.masked_after(before, data)), notes),
-            metadata={"process": one.name, **facts_of(one.group)},
+            metadata={"process": process.name, **facts_of(process.group)},
         )
 
     return Tool(
@@ -275,12 +275,12 @@ def process_output(processes: Processes, keys: Keys) -> Tool:
 
 def process_stop(processes: Processes) -> Tool:
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        one = processes.get(input["process"])
-        before = one.group.ended.done()
+        process = processes.get(input["process"])
+        before = process.group.ended.done()
         if not before:
-            await one.group.stop()
-        sentence = f"{one.name} {'had ended before' if before else 'was ended'}: {ending(one.group.code)}."
-        return ToolOutput(content=sentence, metadata={"process": one.name, **facts_of(one.group)})
+            await process.group.stop()
+        sentence = f"{process.name} {'had ended before' if before else 'was ended'}: {ending(process.group.code)}."
+        return ToolOutput(content=sentence, metadata={"process": process.name, **facts_of(process.group)})
 
     return Tool(
         name="process_stop",

@@ -174,16 +174,16 @@ def _pieces(file: BinaryIO, at: int, check: Check) -> Iterator[tuple[str, bytes]
 
 def _after(pieces: Iterator[tuple[str, bytes]], line: int, skip: int) -> tuple[str, bytes]:
     """The first piece without `skip` characters, all of which have to be of the one line."""
-    left = skip
+    remaining = skip
     while True:
         text, raw = next(pieces, ("", b""))
-        end = text.find("\n", 0, left)
-        if end >= 0 or (not text and left > 0):
-            had = skip - left + max(end, 0)
+        end = text.find("\n", 0, remaining)
+        if end >= 0 or (not text and remaining > 0):
+            had = skip - remaining + max(end, 0)
             raise ToolExecutionError(f"start_char {skip} is past the end of line {line}, which has {had} characters.")
-        if left <= len(text):
-            return text[left:], raw
-        left -= len(text)
+        if remaining <= len(text):
+            return text[remaining:], raw
+        remaining -= len(text)
 
 
 def _cut(text: str, line: int, limit: int | None, skip: int, most: int) -> tuple[int, int, int]:

@@ -31,10 +31,10 @@ MOST_ENTRIES = 1000
 UNOPENED = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
 
 
-def page_chars(offload: Offload, *, asked: bool) -> int:
+def page_chars(offload: Offload, *, explicit: bool) -> int:
     """Characters of a page: what stays inline anyway, or up to the hard cap where so much may be `asked` for."""
     inline = offload.per_tool.get("read_file", offload.max_result_chars or offload.read_chars)
-    most = offload.hard_cap_chars if asked else min(inline, offload.hard_cap_chars)
+    most = offload.hard_cap_chars if explicit else min(inline, offload.hard_cap_chars)
     return max(LEAST_PAGE, most - NOTE_ROOM)
 
 
@@ -83,7 +83,7 @@ def _read(input: Mapping[str, Any], context: ToolContext, offload: Offload) -> T
             offset=int(input.get("offset", 1)),
             limit=int(input["limit"]) if "limit" in input else None,
             skip=int(input.get("start_char", 0)),
-            most=page_chars(offload, asked=offloaded and "limit" in input),
+            most=page_chars(offload, explicit=offloaded and "limit" in input),
             check=partial(go_on, context),
         )
     text = page.text
@@ -126,7 +126,7 @@ def _near(context: ToolContext, shown: str) -> str:
     except OSError:
         return ""
     close = difflib.get_close_matches(name, names, n=3)
-    return f" Near it: {', '.join('/'.join((*parents, one)) for one in close)}." if close else ""
+    return f" Near it: {', '.join('/'.join((*parents, name)) for name in close)}." if close else ""
 
 
 def write_file() -> Tool:

@@ -61,7 +61,7 @@ async def _search(input: Mapping[str, Any], context: ToolContext, processes: Pro
         "context": int(input.get("context", 0)),
         "limit": int(input.get("limit", MATCHES)),
         "parts": path.relative_to(workspace.root).parts,
-        "closed": [one.relative_to(workspace.root).parts for one in workspace.closed],
+        "closed": [directory.relative_to(workspace.root).parts for directory in workspace.closed],
         "seconds": int(seconds) + 5,
     }
     with in_words(named), opened_directory(workspace.root, ()) as root:

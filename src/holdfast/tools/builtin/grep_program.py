@@ -49,9 +49,9 @@ def translated(glob: str) -> str:
     out: list[str] = []
     at = braces = 0
     while at < len(glob):
-        one = glob[at]
+        char = glob[at]
         at += 1
-        if one == "*":
+        if char == "*":
             if glob.startswith("*", at):
                 at = re.compile(r"\**").match(glob, at).end()  # type: ignore[union-attr]  # matches anything
                 if glob.startswith("/", at):
@@ -61,30 +61,30 @@ def translated(glob: str) -> str:
                     out.append(".*")
             else:
                 out.append("[^/]*")
-        elif one == "?":
+        elif char == "?":
             out.append("[^/]")
-        elif one == "[" and (end := glob.find("]", at + 1 + glob.startswith("!", at))) > 0:
+        elif char == "[" and (end := glob.find("]", at + 1 + glob.startswith("!", at))) > 0:
             inside = glob[at:end].replace("\\", "\\\\").replace("[", "\\[")
             inside = "^/" + inside[1:] if inside[0] in "!^" else inside
             out.append(f"[{inside}]")
             at = end + 1
-        elif one == "{" and "}" in glob[at:]:
+        elif char == "{" and "}" in glob[at:]:
             out.append("(?:")
             braces += 1
-        elif one == "}" and braces:
+        elif char == "}" and braces:
             out.append(")")
             braces -= 1
-        elif one == "," and braces:
+        elif char == "," and braces:
             out.append("|")
-        elif one == "\\" and at < len(glob):
+        elif char == "\\" and at < len(glob):
             out.append(re.escape(glob[at]))
             at += 1
         else:
-            out.append(re.escape(one))
+            out.append(re.escape(char))
     return "".join(out)
 
 
-def wanted(glob: str | None) -> re.Pattern[str] | None:
+def name_pattern(glob: str | None) -> re.Pattern[str] | None:
     """What a path below the searched directory has to match; a glob without a slash means the name alone."""
     if not glob:
         return None
@@ -135,7 +135,7 @@ class GrepSearch:
         flags = re.IGNORECASE if task.get("ignore_case") else 0
         self._pattern = re.compile(str(task["pattern"]), flags)
         try:
-            self._glob = wanted(task.get("glob"))  # type: ignore[arg-type]  # a string or nothing
+            self._glob = name_pattern(task.get("glob"))  # type: ignore[arg-type]  # a string or nothing
         except re.error as problem:
             raise BadGlob(str(problem)) from problem
         self._context = int(str(task.get("context", 0)))
@@ -267,7 +267,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
 
 
 def _printable(name: str) -> str:
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in name)
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
 
 
 def main(argument: str) -> None:

@@ -190,10 +190,10 @@ class ProcessGroup:
         piped = True
         try:
             while True:
-                left = None if exit_of is not None else _POLL_S if until is None else until - time.monotonic()
-                if left is not None and left <= 0:
+                seconds = None if exit_of is not None else _POLL_S if until is None else until - time.monotonic()
+                if seconds is not None and seconds <= 0:
                     return piped
-                ready = {one for one, _ in poller.poll(None if left is None else left * 1000)}
+                ready = {descriptor for descriptor, _ in poller.poll(None if seconds is None else seconds * 1000)}
                 if pipe in ready and not self._take(pipe):
                     poller.unregister(pipe)
                     piped = False

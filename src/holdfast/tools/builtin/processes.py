@@ -119,15 +119,15 @@ class Processes:
         self.started += 1
         name = f"p{self.started}"
         self._named[name] = BackgroundCommand(name=name, group=group)
-        ended = [one for one in self._named.values() if one.group.ended.done()]
-        for one in ended[: max(0, len(ended) - ENDED_KEPT)]:
-            del self._named[one.name]
-            one.group.release()
+        ended = [process for process in self._named.values() if process.group.ended.done()]
+        for process in ended[: max(0, len(ended) - ENDED_KEPT)]:
+            del self._named[process.name]
+            process.group.release()
         return name
 
     @property
     def running(self) -> tuple[str, ...]:
-        return tuple(name for name, one in self._named.items() if not one.group.ended.done())
+        return tuple(name for name, process in self._named.items() if not process.group.ended.done())
 
     def get(self, name: str) -> BackgroundCommand:
         command = self._named.get(name)
@@ -146,8 +146,8 @@ class Processes:
 def _abandon(live: dict[int, ProcessGroup], named: dict[str, BackgroundCommand], guardian: Guardian) -> None:
     for group in tuple(live.values()):
         group.signal(signal.SIGKILL)
-    for one in named.values():
-        one.group.release()
+    for process in named.values():
+        process.group.release()
     named.clear()
     guardian.close()
 

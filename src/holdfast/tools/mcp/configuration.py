@@ -229,7 +229,7 @@ def _value(match: re.Match[str], environ: Mapping[str, str]) -> str:
 
 def _is_ourselves(command: str, args: tuple[str, ...]) -> bool:
     words = [command.replace("\\", "/").rpartition("/")[2], *args]
-    return any(one == "holdfast" and two == "mcp" for one, two in pairwise(words))
+    return any(word == "holdfast" and next_word == "mcp" for word, next_word in pairwise(words))
 
 
 def _project_file(path: Path) -> dict[str, tuple[DeclaredServer, str]]:
@@ -332,14 +332,14 @@ def approve(home: Path, server: McpServer) -> None:
 def revoke(home: Path, server: McpServer) -> bool:
     """Take back what was allowed under this name in this workspace; whether there was anything."""
     approvals = _read_approvals(home)
-    left = {
+    remaining = {
         digest: entry
         for digest, entry in approvals.approved.items()
         if digest != server.digest and (entry.server, entry.workspace) != (server.name, server.workspace)
     }
-    if len(left) == len(approvals.approved):
+    if len(remaining) == len(approvals.approved):
         return False
-    _write_approvals(home, _Approved(left))
+    _write_approvals(home, _Approved(remaining))
     return True
 
 

@@ -190,8 +190,8 @@ class ServerConnection:
         if able is not None and able.tools is not None:
             async with asyncio.timeout(self._patience_s):
                 read = await self._pages(time.monotonic() + self._patience_s)
-        self.warnings = translation.few((*self.wire.left_out, *(one for one in read if isinstance(one, str))))
-        return tuple(one for one in read if isinstance(one, ListedTool))
+        self.warnings = translation.few((*self.wire.left_out, *(item for item in read if isinstance(item, str))))
+        return tuple(item for item in read if isinstance(item, ListedTool))
 
     async def _pages(self, deadline: float) -> list[ListedTool | str]:
         """The tools of all pages; what is left out of them is said. Of a page only what is of use is kept."""
@@ -347,8 +347,8 @@ def _missing(error: OSError, server: McpServer) -> str:
     return error.strerror or str(error)
 
 
-def _size(one: ListedTool | str) -> int:
-    return len(one) if isinstance(one, str) else sum(map(len, (one.name, one.title, one.description, one.schema)))
+def _size(item: ListedTool | str) -> int:
+    return len(item) if isinstance(item, str) else sum(map(len, (item.name, item.title, item.description, item.schema)))
 
 
 def _read(tools: list[types.Tool], deadline: float) -> list[ListedTool | str]:

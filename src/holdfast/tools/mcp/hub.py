@@ -81,7 +81,7 @@ class Hub:
         self._started = True
         root = self._workspace.absolute() if self._workspace is not None else None
         self._links = {
-            name: ServerLink(one, self._settings, root, self._changed) for name, one in self._servers.items()
+            name: ServerLink(server, self._settings, root, self._changed) for name, server in self._servers.items()
         }
         for link in self._links.values():
             link.start()
@@ -119,7 +119,7 @@ class Hub:
     def status(self) -> tuple[McpServerStatus, ...]:
         """How every server is, also those that are not used, by name."""
         if not self._links:
-            links = [ServerLink(one, self._settings, None, self._changed) for one in self._servers.values()]
+            links = [ServerLink(server, self._settings, None, self._changed) for server in self._servers.values()]
         else:
             links = list(self._links.values())
         return tuple(sorted((link.status() for link in links), key=lambda status: status.server))
@@ -178,9 +178,9 @@ class Hub:
             listener(event)
 
 
-def _same(one: Tool, other: Tool) -> bool:
+def _same(tool: Tool, other: Tool) -> bool:
     """Whether two tools are the same but for the function that runs them."""
-    return all(getattr(one, field) == getattr(other, field) for field in Tool.__struct_fields__ if field != "run")
+    return all(getattr(tool, field) == getattr(other, field) for field in Tool.__struct_fields__ if field != "run")
 
 
 def _add(owner: ToolArrayOwner, tools: list[Tool]) -> None:

@@ -186,7 +186,7 @@ class ServerLink:
 
     def _offer(self, connection: ServerConnection, listed: tuple[ListedTool, ...]) -> None:
         warnings = list(connection.warnings)
-        runs = {one.name: self._caller(one.name) for one in listed}
+        runs = {tool.name: self._caller(tool.name) for tool in listed}
         tools = tools_of(self.server, listed, self._settings, runs, warnings)
         self.warnings = few(warnings)
         self._tell(self, tools, "")
@@ -212,9 +212,9 @@ class ServerLink:
     async def _pause(self, failures: int) -> None:
         delay = min(self._settings.reconnect_s * 2 ** min(failures - 1, 30), self._settings.reconnect_max_s)
         deadline = time.monotonic() + delay
-        while not self._is_closing() and (left := deadline - time.monotonic()) > 0:
+        while not self._is_closing() and (seconds := deadline - time.monotonic()) > 0:
             self._wake.clear()
             try:
-                await asyncio.wait_for(self._wake.wait(), left)
+                await asyncio.wait_for(self._wake.wait(), seconds)
             except TimeoutError:
                 return

@@ -200,8 +200,8 @@ class ServerProgram:
                     await self._protocol.exited.wait()
                     break
         finally:  # also where somebody has no patience and cancels this
-            left = self._transport.get_returncode() is None
-            self._signal(process.pid, signal.SIGKILL if left else signal.SIGTERM)  # what it started and left behind
+            running = self._transport.get_returncode() is None
+            self._signal(process.pid, signal.SIGKILL if running else signal.SIGTERM)  # what it started and left behind
             self._code = code  # that it ended now is our doing
             with suppress(PermissionError):
                 self._transport.close()

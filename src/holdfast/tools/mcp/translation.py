@@ -156,32 +156,32 @@ def tools_of(
 ) -> dict[str, Tool]:
     """The tools of a server by the names they get. Of two with one name the first is used."""
     tools: dict[str, Tool] = {}
-    for one in listed:
-        name = tool_name(server.name, one.name)
+    for tool in listed:
+        name = tool_name(server.name, tool.name)
         if name in tools:
-            warnings.append(f"the tool {shown(one.name)} is left out: another has this name")
+            warnings.append(f"the tool {shown(tool.name)} is left out: another has this name")
         elif len(tools) == MOST_TOOLS:
             warnings.append(f"all tools after the first {MOST_TOOLS} are left out")
             break
         else:
-            tools[name] = _tool(server, name, one, settings, run[one.name])
+            tools[name] = _tool(server, name, tool, settings, run[tool.name])
     return tools
 
 
-def _tool(server: McpServer, name: str, one: ListedTool, settings: Mcp, run: Run) -> Tool:
-    said_and_believed = one.read_only and server.trust_hints
-    quiet = said_and_believed or any(fnmatchcase(one.name, pattern) for pattern in server.read_only)
-    effect: Effect = "read" if quiet else "network" if server.url is not None else "execute"
+def _tool(server: McpServer, name: str, tool: ListedTool, settings: Mcp, run: Run) -> Tool:
+    trusted_read_only = tool.read_only and server.trust_hints
+    reads_only = trusted_read_only or any(fnmatchcase(tool.name, pattern) for pattern in server.read_only)
+    effect: Effect = "read" if reads_only else "network" if server.url is not None else "execute"
     return Tool(
         name=name,
-        description=_short(one.description or one.title, settings.description_chars),
+        description=_short(tool.description or tool.title, settings.description_chars),
         run=run,
         effect=effect,
-        input_schema=one.schema,
+        input_schema=tool.schema,
         source="mcp",
         server=server.name,
         timeout_s=(server.timeout_s or settings.timeout_s) + GRACE_S,
-        hints=tuple(dict.fromkeys(word[:_LONGEST_HINT] for word in (server.name, one.name, one.title) if word)),
+        hints=tuple(dict.fromkeys(word[:_LONGEST_HINT] for word in (server.name, tool.name, tool.title) if word)),
     )
 
 
@@ -238,19 +238,19 @@ def _resource(resource: Mapping[str, Any]) -> dict[str, Any]:
     return _shown(resource.get("blob"), str(resource.get("mimeType") or "of an unknown kind"), f"resource {name}")
 
 
-def _shown(data: object, kind: str, what: str) -> dict[str, Any]:
+def _shown(data: object, kind: str, label: str) -> dict[str, Any]:
     """An image where it is one, else a note that there was something."""
     if not isinstance(data, str):
-        return _text(f"[{what}, {shown(kind)}: it holds nothing]")
+        return _text(f"[{label}, {shown(kind)}: it holds nothing]")
     if data.startswith("data:"):
         data = data.partition(",")[2]
     try:
         raw = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
-        return _text(f"[{what}, {shown(kind)}: not shown, it is no valid base64]")
+        return _text(f"[{label}, {shown(kind)}: not shown, it is no valid base64]")
     if (image := image_type(raw)) and len(raw) <= MAX_IMAGE_BYTES:
         return {"type": "image", "data": base64.b64encode(raw).decode("ascii"), "mimeType": image}
-    return _text(f"[{what}, {shown(kind)}, {len(raw)} bytes: not shown]")
+    return _text(f"[{label}, {shown(kind)}, {len(raw)} bytes: not shown]")
 
 
 def _text(text: str) -> dict[str, Any]:
