@@ -191,7 +191,9 @@ def test_the_engine_is_told_the_place_by_its_path(engine: EngineCore) -> None:
     read = []
     for number in range(3):
         lane = Lane(tenant="t", session=f"s{number}", id=f"l{number}", client="c", subagent=True)
-        prepared = engine.prepare(body(f"Task {number}."), lane=lane, now=number * 10.0, common=path)
+        prepared = engine.prepare(
+            body(f"Task {number}."), lane=lane, now=number * 10.0, options=PrepareOptions(common=path)
+        )
         engine.first_token(prepared, now=number * 10.0 + 1)
         read.append(prepared.core.outcome.read)
         assert (path in [place for place, _ in prepared.markers]) is (number == 0)
