@@ -46,6 +46,18 @@ def shown(command: click.Command, *arguments: str, columns: int) -> list[str]:
     return terminal.getvalue().splitlines()
 
 
+class Stream(io.TextIOWrapper):
+    """A standard stream in memory, for text and for bytes."""
+
+    def __init__(self) -> None:
+        self.bytes = io.BytesIO()
+        super().__init__(self.bytes, "utf-8", newline="")
+
+    def getvalue(self) -> str:
+        self.flush()
+        return self.bytes.getvalue().decode()
+
+
 class Done(NamedTuple):
     """How a command ended, and what it wrote."""
 
@@ -56,9 +68,16 @@ class Done(NamedTuple):
 
 def run(*arguments: str) -> Done:
     """The whole program in this process."""
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+    with redirect_stdout(Stream()) as out, redirect_stderr(Stream()) as err:
         code = cli.run(list(arguments))
     return Done(code, out.getvalue(), err.getvalue())
+
+
+def output(*arguments: str) -> str:
+    """What the whole program prints where it succeeds."""
+    done = run(*arguments)
+    assert done.code == 0, done
+    return done.out
 
 
 def refused(*arguments: str) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import run as main
 from holdfast.records import Request
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.server import running
 from tests.cli.chats import Chatting
+from tests.cli.commands import output
 from tests.cli.terminals import Program
 
 OPUS, GPT, GEMINI = "anthropic:claude-opus-5-5", "openai:gpt-6.1-sol", "gemini:gemini-3-flash"
@@ -106,9 +106,8 @@ def test_what_is_not_known_is_refused_with_what_is(chat: Chatting, provider: Pro
     assert "takes no effort as far as is known; leave agent.effort unset" in done.err
 
 
-def test_the_help_shows_how(capsys: pytest.CaptureFixture[str], chat: Chatting) -> None:
-    assert main(["chat", "--help"]) == 0
-    shown = capsys.readouterr().out
+def test_the_help_shows_how(chat: Chatting) -> None:
+    shown = output("chat", "--help")
     assert "--effort LEVEL" in shown
     assert "--effort high" in shown
     assert (

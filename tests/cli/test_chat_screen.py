@@ -67,9 +67,14 @@ class Seen:
 
 
 class TestTerminal:
-    def test_an_answer_grows_and_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.fixture
+    def seen(self, monkeypatch: pytest.MonkeyPatch) -> Seen:
+        """A terminal in which an answer begins."""
         seen = Seen(monkeypatch)
         seen.screen.begins("m:m")
+        return seen
+
+    def test_an_answer_grows_and_stays(self, seen: Seen) -> None:
         assert seen.text == "m:m …"
         seen.stream("One *two* three.\n\nFour")
         assert seen.text == "One two three.\n\nFour"
@@ -96,18 +101,12 @@ class TestTerminal:
         assert [words[at + 1] for at, word in enumerate(words) if word == "item"] == [str(n) for n in range(50)]
         assert words.count("x") == words.count("y") == 30
 
-    def test_each_change_is_one_write(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen = Seen(monkeypatch)
-        seen.screen.begins("m:m")
+    def test_each_change_is_one_write(self, seen: Seen) -> None:
         before = seen.out.writes
         seen.stream("abc", 3)
         assert seen.out.writes == before + 1
 
-    def test_pictures_do_not_follow_each_other_faster_than_they_can_be_seen(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        seen = Seen(monkeypatch)
-        seen.screen.begins("m:m")
+    def test_pictures_do_not_follow_each_other_faster_than_they_can_be_seen(self, seen: Seen) -> None:
         before = seen.out.writes
         for char in "abcdef":
             seen.screen.piece("text", char)
@@ -117,11 +116,7 @@ class TestTerminal:
         assert seen.out.writes == before + 1
         assert seen.text == "abcdef"
 
-    def test_a_call_is_a_line_with_its_output_below_it_and_then_its_result(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        seen = Seen(monkeypatch)
-        seen.screen.begins("m:m")
+    def test_a_call_is_a_line_with_its_output_below_it_and_then_its_result(self, seen: Seen) -> None:
         seen.screen.calling(CALL)
         for number in range(20):
             seen.now += 0.125
@@ -132,32 +127,24 @@ class TestTerminal:
         seen.screen.called(result("all passed\nmore"))
         assert seen.text == "• run_command  make test\n  all passed (1 more line)\nm:m … 2 s, Ctrl-C stops"
 
-    def test_thoughts_are_shown_while_they_last(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen = Seen(monkeypatch)
-        seen.screen.begins("m:m")
+    def test_thoughts_are_shown_while_they_last(self, seen: Seen) -> None:
         seen.now += 0.1
         seen.screen.piece("thinking", "Let me see.")
         assert seen.text == "Let me see.\nm:m …"
         seen.stream("Yes.")
         assert seen.text == "Yes."
 
-    def test_a_call_that_is_being_written_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen = Seen(monkeypatch)
-        seen.screen.begins("m:m")
+    def test_a_call_that_is_being_written_is_named(self, seen: Seen) -> None:
         seen.now += 1.5
         seen.screen.piece("tool", "write_file")
         assert seen.text == "writing a call of write_file … 1 s, Ctrl-C stops"
 
-    def test_the_seconds_go_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen = Seen(monkeypatch)
-        seen.screen.begins("m:m")
+    def test_the_seconds_go_on(self, seen: Seen) -> None:
         seen.now += 3
         seen.screen.tick()
         assert seen.text == "m:m … 3 s, Ctrl-C stops"
 
-    def test_a_retry_leaves_what_was_shown_and_begins_anew(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen = Seen(monkeypatch)
-        seen.screen.begins("m:m")
+    def test_a_retry_leaves_what_was_shown_and_begins_anew(self, seen: Seen) -> None:
         seen.stream("Half an ans")
         seen.screen.retrying("the answer broke off", 2)
         seen.stream("A whole answer.")
@@ -170,9 +157,7 @@ class TestTerminal:
         seen.screen.over(turn("cancelled"))
         assert seen.text.split("\n") == [r"m:m answered 401: \x1b[2Jno", COST, "", "stopped", COST]
 
-    def test_a_question_finds_nothing_that_moves(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen = Seen(monkeypatch)
-        seen.screen.begins("m:m")
+    def test_a_question_finds_nothing_that_moves(self, seen: Seen) -> None:
         seen.screen.calling(CALL)
         seen.screen.clear()
         assert seen.text == ""

@@ -22,7 +22,7 @@ from holdfast.cli.explain.command import PAGE, command
 from holdfast.report.explainer import results
 from holdfast.report.explainer.results import BreakFinding, ExplainReport, SessionFindings, Totals
 from holdfast.report.logs.records import Source
-from tests.cli.commands import invoke, piped, shown
+from tests.cli.commands import invoke, piped, refused, shown
 from tests.cli.shape_logs import HEAD, log, report, shape
 from tests.lab.recordings import OWN, RECORDED, needs_recordings
 
@@ -134,11 +134,10 @@ def test_broken_lines_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     assert found["totals"]["breaks"] == 2
 
 
-def test_nothing_that_can_be_read_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_that_can_be_read_is_an_error(tmp_path: Path) -> None:
     text = shape(1, HEAD, 4_000)
     (tmp_path / "a.jsonl").write_text(text.replace('"read": 6000', '"read": "many"') + "\n")
-    assert run_holdfast(["explain", "a.jsonl"]) == 1
-    assert "nothing could be read of 1 log of shape traces" in capsys.readouterr().err
+    assert "nothing could be read of 1 log of shape traces" in refused("explain", "a.jsonl")
     assert run_holdfast(["explain", "missing.jsonl"]) == 1
 
 

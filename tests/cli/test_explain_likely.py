@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.cli import run as main
 from holdfast.facts import rates
+from tests.cli.commands import refused
 from tests.report.logs import opencode_logs, pi_logs
 from tests.report.logs.claude_logs import START
 
@@ -123,8 +124,7 @@ class TestModels:
         assert session["usage"]["read"] + session["usage"]["input"] > 8_000
         assert main(["explain", str(path)]) == 0
         assert "1 session names no model: tokens only" in " ".join(capsys.readouterr().out.split())
-        assert main(["replay", str(path), "--strategy", "rolling"]) == 1
-        assert "name no model; name one with --model" in capsys.readouterr().err
+        assert "name no model; name one with --model" in refused("replay", str(path), "--strategy", "rolling")
 
     @pytest.mark.parametrize("named", [True, False])
     def test_replay_takes_the_same(self, tmp_path: Path, capsys: Capture, named: bool) -> None:
@@ -142,6 +142,5 @@ class TestModels:
         path.write_text(conversation(model="gpt-5.5"))
         assert report(capsys, str(path), "--model", "claude-opus-4-6")["sessions"][0]["model"] == "gpt-5.5"
 
-    def test_one_of_which_nothing_is_known_is_refused(self, tmp_path: Path, capsys: Capture) -> None:
-        assert main(["explain", str(tmp_path), "--model", "gpt-55"]) == 1
-        assert "nothing is known of the model 'gpt-55'" in capsys.readouterr().err
+    def test_one_of_which_nothing_is_known_is_refused(self, tmp_path: Path) -> None:
+        assert "nothing is known of the model 'gpt-55'" in refused("explain", str(tmp_path), "--model", "gpt-55")

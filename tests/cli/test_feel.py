@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import cli
 from holdfast.store import Call, open_store
+from tests.cli.commands import output, refused
 
 
 def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -29,9 +30,8 @@ EVERY = dict(commands(cli.cli))
 
 
 @pytest.mark.parametrize("path", EVERY, ids=" ".join)
-def test_help_has_an_example(path: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.run([*path, "--help"]) == 0
-    shown = capfd.readouterr().out
+def test_help_has_an_example(path: tuple[str, ...]) -> None:
+    shown = output(*path, "--help")
     assert "Example" in shown
     assert f"holdfast {' '.join(path)}".rstrip() in shown.partition("Example")[2]
 
@@ -134,8 +134,7 @@ def test_odd_homes(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-def test_what_may_not_be_read(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_may_not_be_read(workspace: Path) -> None:
     (workspace / "log.jsonl").write_text("{}")
     (workspace / "log.jsonl").chmod(stat.S_IWUSR)
-    assert cli.run(["explain", "log.jsonl"]) == 1
-    assert "check the path and its permissions" in capfd.readouterr().err
+    assert "check the path and its permissions" in refused("explain", "log.jsonl")

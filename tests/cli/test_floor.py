@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from holdfast.cli import run as main
 from holdfast.config import load_config
 from holdfast.core.operating_context import SECTIONS
 from holdfast.gateway.server import running as gateway
@@ -17,6 +16,7 @@ from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.server import running
 from tests.cli.chats import Chatting
+from tests.cli.commands import output
 from tests.cli.terminals import Program
 
 HAIKU = "anthropic:claude-haiku-4-5"
@@ -108,8 +108,7 @@ def test_a_padded_chat_has_nothing_to_say_of_it(chat: Chatting) -> None:
 
 
 def notes(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    assert main(["doctor", "--offline", "--json"]) == 0
-    lines = json.loads(capsys.readouterr().out)["lines"]
+    lines = json.loads(output("doctor", "--offline", "--json"))["lines"]
     return [f"{line['what']}; {line['cure']}" for line in lines if line["topic"] == "floor"]
 
 

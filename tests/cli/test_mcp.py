@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from mcp import Client, types
 
-from holdfast.cli import run as run_holdfast
 from holdfast.cli.explain import log_reader
 from holdfast.cli.mcp import explain as mcp_explain
 from holdfast.cli.mcp.explain import MOST_CHARS, Explain, explain
 from holdfast.errors import HoldfastError
+from tests.cli.commands import output
 from tests.cli.mcp_client import (
     COMMAND,
     INITIALIZE,
@@ -293,9 +293,8 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     )
 
 
-def test_help_says_how_to_register_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_holdfast(["mcp", "--help"]) == 0
-    out = capsys.readouterr().out
+def test_help_says_how_to_register_it() -> None:
+    out = output("mcp", "--help")
     assert "claude mcp add holdfast -- holdfast mcp" in out
     assert '"mcpServers": {"holdfast": {"command": "holdfast", "args": ["mcp"]}}' in out
 

@@ -20,7 +20,7 @@ from holdfast.cli.mcp.command import command
 from holdfast.cli.mcp.tools import fitting_tools
 from holdfast.tools.contract import Tool, ToolOutput
 from tests.cli import mcp_weather
-from tests.cli.commands import invoke, piped, shown
+from tests.cli.commands import invoke, piped, refused, shown
 from tests.cli.mcp_client import (
     INITIALIZE,
     INITIALIZED,
@@ -292,22 +292,18 @@ def test_on_a_terminal_it_asks_first(
     assert run_holdfast(["mcp", "--approve", "weather"]) == 0
 
 
-def test_what_cannot_be_approved(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_holdfast(["mcp", "--approve", "x"]) == 1
-    assert capsys.readouterr().err == "holdfast: there is no MCP server 'x'; none is configured here\n"
+def test_what_cannot_be_approved(workspace: Path) -> None:
+    assert refused("mcp", "--approve", "x") == "holdfast: there is no MCP server 'x'; none is configured here\n"
     weather(workspace)
     named(workspace, other={"command": "sh"}, us={"command": "holdfast", "args": ["mcp"]})
-    assert run_holdfast(["mcp", "--approve", "x"]) == 1
-    assert capsys.readouterr().err == "holdfast: there is no MCP server 'x'; there are other, us, weather\n"
-    assert run_holdfast(["mcp", "--approve", "us"]) == 1
-    assert "us is Holdfast itself, which needs no approval" in capsys.readouterr().err
-    assert run_holdfast(["mcp", "--revoke", "wether"]) == 1
-    assert capsys.readouterr().err == "holdfast: there is no MCP server 'wether'; did you mean 'weather'?\n"
-    assert run_holdfast(["mcp", "--approve", "weather"]) == 1
-    assert "which is your own file: it needs no approval" in capsys.readouterr().err
+    assert refused("mcp", "--approve", "x") == "holdfast: there is no MCP server 'x'; there are other, us, weather\n"
+    assert "us is Holdfast itself, which needs no approval" in refused("mcp", "--approve", "us")
+    assert (
+        refused("mcp", "--revoke", "wether") == "holdfast: there is no MCP server 'wether'; did you mean 'weather'?\n"
+    )
+    assert "which is your own file: it needs no approval" in refused("mcp", "--approve", "weather")
     (workspace / ".mcp.json").write_text("{")
-    assert run_holdfast(["mcp", "--list"]) == 1
-    assert ".mcp.json:1: this is not valid JSON" in capsys.readouterr().err
+    assert ".mcp.json:1: this is not valid JSON" in refused("mcp", "--list")
 
 
 @pytest.mark.parametrize(

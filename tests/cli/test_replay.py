@@ -18,6 +18,7 @@ from holdfast.cli.replay import command
 from holdfast.lab import DEFAULT, ReplayOptions, write
 from holdfast.report.logs.records import Record, Source
 from holdfast.report.logs.selection import SessionChooser
+from tests.cli.commands import output, refused
 from tests.lab.replay.coding_sessions import coding_session
 from tests.report.logs.shaped_logs import as_transcript
 
@@ -214,8 +215,7 @@ def test_traces_that_cannot_be_read(workspace: Path, capsys: pytest.CaptureFixtu
 def test_without_logs_it_needs_a_path(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay"]) == 2
     assert "Error: No logs of known clients were found under your home directory;" in capsys.readouterr().err
-    assert run(["replay", "--help"]) == 0
-    assert "holdfast replay session.jsonl" in capsys.readouterr().out
+    assert "holdfast replay session.jsonl" in output("replay", "--help")
 
 
 def transcripts(home: Path, count: int = 3, model: str | None = None) -> Path:
@@ -259,8 +259,9 @@ def test_a_directory_of_logs_and_one_session_of_it(workspace: Path, capsys: pyte
     assert found["notes"][0].endswith(": 1 session.")
     assert err.splitlines()[0] == "holdfast: 1 line could not be read and was left out:"
     assert "session-0.jsonl:" in err
-    assert run(["replay", str(projects), "--session", "x"]) == 1
-    assert "begins with 'x'; without --session the latest are replayed" in capsys.readouterr().err
+    assert "begins with 'x'; without --session the latest are replayed" in refused(
+        "replay", str(projects), "--session", "x"
+    )
 
 
 def test_a_log_replays_as_its_trace_does(trace: Path, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -273,8 +274,10 @@ def test_logs_and_traces_together(trace: Path, workspace: Path, capsys: pytest.C
     projects = transcripts(workspace)
     out, _ = said(capsys, trace, projects, OWN / "session.json", "--strategy", "none", "--format", "json", "--fresh")
     assert json.loads(out)["traces"] == ["own", "session", "session-0", "session-1", "session-2"]
-    assert run(["replay", str(trace), "--session", "other"]) == 1
-    assert capsys.readouterr().err == "holdfast: no session begins with 'other'; without --session all are replayed.\n"
+    assert (
+        refused("replay", str(trace), "--session", "other")
+        == "holdfast: no session begins with 'other'; without --session all are replayed.\n"
+    )
 
 
 def bodies(workspace: Path, *lines: dict[str, object]) -> Path:
@@ -295,8 +298,7 @@ def test_bodies_without_times(workspace: Path, capsys: pytest.CaptureFixture[str
     out, _ = said(capsys, path, "--strategy", "automatic,none")
     assert out.startswith("anthropic:claude-sonnet-4-5: 5 requests of 1 session")
     assert "s is without recorded times: user turns come every 10 s there" in out
-    assert run(["replay", str(path), "--gaps", "real"]) == 1
-    assert "s has no recorded times" in capsys.readouterr().err
+    assert "s has no recorded times" in refused("replay", str(path), "--gaps", "real")
 
 
 def test_what_cannot_be_replayed_is_counted(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -326,8 +328,9 @@ def test_several_models_and_one_of_which_nothing_is_known(workspace: Path, capsy
     assert "Every lane is replayed on the model it was recorded with: anthropic:claude-sonnet-4-5 (2 requests), " in out
     assert "Nothing is known of the caches of home-made (1 request): replayed on anthropic:claude-sonnet-4-5." in out
     path = bodies(workspace, lines[-1])
-    assert run(["replay", str(path)]) == 1
-    assert "nothing is known of the models of these logs (home-made (1 request)); name one" in capsys.readouterr().err
+    assert "nothing is known of the models of these logs (home-made (1 request)); name one" in refused(
+        "replay", str(path)
+    )
     assert said(capsys, path, "--model", "gpt-5.5", "--strategy", "none")[0].startswith("openai:gpt-5.5: 1 request of")
 
 
@@ -359,28 +362,25 @@ def test_models_and_strategies_may_be_named_one_by_one(trace: Path, capsys: pyte
 
 
 @pytest.mark.parametrize("option", ["--dump", "--output"])
-def test_nothing_that_is_read_is_written_over(
-    option: str, trace: Path, workspace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_that_is_read_is_written_over(option: str, trace: Path, workspace: Path) -> None:
     before = trace.read_bytes()
     for given in (trace, workspace):  # a directory stands for its files
-        assert run(["replay", str(given), option, str(trace)]) == 1
-        assert f"{option} would write over {trace}" in capsys.readouterr().err
+        assert f"{option} would write over {trace}" in refused("replay", str(given), option, str(trace))
     assert trace.read_bytes() == before
-    assert run(["replay", str(trace), "--dump", "same.txt", "--output", "same.txt"]) == 1
-    assert "--output would write over same.txt" in capsys.readouterr().err
+    assert "--output would write over same.txt" in refused(
+        "replay", str(trace), "--dump", "same.txt", "--output", "same.txt"
+    )
 
 
 def test_a_report_that_cannot_be_written_is_told_before_the_work(
-    trace: Path, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    trace: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "_play", lambda _: pytest.fail("it was played"))
-    assert run(["replay", str(trace), "--output", str(workspace)]) == 1
-    assert "(it is a directory); choose another --output" in capsys.readouterr().err
-    assert run(["replay", str(trace), "--output", "missing/report.html"]) == 1
-    assert "(there is no such directory); choose another --output" in capsys.readouterr().err
+    assert "(it is a directory); choose another --output" in refused("replay", str(trace), "--output", str(workspace))
+    assert "(there is no such directory); choose another --output" in refused(
+        "replay", str(trace), "--output", "missing/report.html"
+    )
 
 
-def test_there_are_only_so_many_replicas(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["replay", str(trace), "--noise", "replicas=1000000000"]) == 1
-    assert "there are at most 1,000 replicas" in capsys.readouterr().err
+def test_there_are_only_so_many_replicas(trace: Path) -> None:
+    assert "there are at most 1,000 replicas" in refused("replay", str(trace), "--noise", "replicas=1000000000")

@@ -16,6 +16,7 @@ from holdfast.config import load
 from holdfast.serving import listen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
+from tests.cli.commands import output, refused
 from tests.cli.serve_program import ServeProgram
 from tests.simulator.http_client import ANTHROPIC, Client, marked
 
@@ -73,18 +74,18 @@ def test_two_signals_end_it_at_once(tmp_path: Path) -> None:
             assert program.end(signal.SIGINT) == (0, "")
 
 
-def test_help(capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["serve", "--help"]) == 0
-    out = capfd.readouterr().out
+def test_help() -> None:
+    out = output("serve", "--help")
     assert "holdfast serve --port 0 --verbose" in out
     assert "ANTHROPIC_BASE_URL=http://127.0.0.1:8788 claude" in out
 
 
-def test_a_port_in_use(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        assert cli.run(["serve", "--port", str(port)]) == 1
-    assert f"port {port} on 127.0.0.1 is in use; choose another with `--port`" in capfd.readouterr().err
+        assert f"port {port} on 127.0.0.1 is in use; choose another with `--port`" in refused(
+            "serve", "--port", str(port)
+        )
 
 
 @pytest.mark.parametrize(
@@ -100,10 +101,9 @@ def test_bad_input(arguments: list[str], code: int, says: str, capfd: pytest.Cap
     assert says in capfd.readouterr().err
 
 
-def test_a_bad_upstream(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_UPSTREAM_OPENAI", "https://user:hunter2@api.example")
-    assert cli.run(["serve", "--port", "0"]) == 1
-    err = capfd.readouterr().err
+    err = refused("serve", "--port", "0")
     assert "upstream.openai has parts that an upstream cannot have" in err
     assert "hunter2" not in err
 

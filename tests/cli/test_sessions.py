@@ -12,7 +12,7 @@ from holdfast import cli
 from holdfast.cli.sessions import COLUMNS, command
 from holdfast.cli.store_options import Moment
 from holdfast.store import open_store
-from tests.cli.commands import invoke, piped, shown, use
+from tests.cli.commands import invoke, output, piped, shown, use
 from tests.report.workday import CHAT, CODING, NEW
 from tests.store.samples import call
 
@@ -133,8 +133,7 @@ def test_it_works_while_somebody_writes(workspace: Path, monkeypatch: pytest.Mon
 
 
 def test_it_is_a_command_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["sessions", "--limit", "1"]) == 0
-    assert "1 session, the newest" in capsys.readouterr().out
+    assert "1 session, the newest" in output("sessions", "--limit", "1")
     assert cli.run(["sessions", "--tenant", "x"]) == 1
     assert capsys.readouterr().err.startswith("holdfast: 'x' is no tenant")
     assert "holdfast sessions --since 7d" in piped(command, "--help")

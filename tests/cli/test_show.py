@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import cli
 from holdfast.cli.show import command
 from holdfast.records.events import Envelope, Ulids
 from holdfast.records.events.calls import CachePlanned
 from holdfast.store import open_store
-from tests.cli.commands import invoke, piped, shown, use
+from tests.cli.commands import invoke, piped, refused, shown, use
 from tests.report.workday import CHAT, CODING, NEW, SONNET, Workday
 from tests.store.samples import NOON, call, usage
 
@@ -98,16 +97,13 @@ def test_the_beginning_that_a_table_shows_is_enough(workday: Workday) -> None:
         assert piped(command, line.split()[0]).startswith("Call ")
 
 
-def test_what_is_not_known_is_said(workday: Workday, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["show", "mythicle"]) == 1
-    assert capsys.readouterr().err == (
+def test_what_is_not_known_is_said(workday: Workday) -> None:
+    assert refused("show", "mythicle") == (
         "holdfast: there is no session or call 'mythicle'; did you mean mythical? "
         "`holdfast sessions` lists what there is\n"
     )
-    assert cli.run(["show", "5f0c"]) == 1
-    assert "several tenants have the session" in capsys.readouterr().err
-    assert cli.run(["show", workday.calls["clock"][:3]]) == 1
-    assert "give more of its characters" in capsys.readouterr().err
+    assert "several tenants have the session" in refused("show", "5f0c")
+    assert "give more of its characters" in refused("show", workday.calls["clock"][:3])
 
 
 def test_without_anything_stored_it_is_an_error(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

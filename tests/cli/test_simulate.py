@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from holdfast import cli
-from holdfast.cli import run
 from holdfast.cli.simulate import line, read_noise, summary
 from holdfast.errors import HoldfastError
 from holdfast.records import usage
 from holdfast.simulator.journal import Journal, Record
 from holdfast.simulator.server import listen
+from tests.cli.commands import output, refused, run
 from tests.simulator.http_client import Client, marked, message
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends by signals")
@@ -207,9 +207,8 @@ def test_words_the_terminal_cannot_show(workspace: Path) -> None:
         (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port 0 ("),
     ],
 )
-def test_what_it_cannot_start_with(capfd: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
-    assert cli.run(["simulate", "--port", "0", *arguments]) == 1
-    err = capfd.readouterr().err
+def test_what_it_cannot_start_with(arguments: list[str], words: str) -> None:
+    err = refused("simulate", "--port", "0", *arguments)
     assert words in err
     assert "Errno" not in err
     assert err.count("\n") == 1
@@ -221,19 +220,17 @@ def test_help_fits_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
         assert max(map(len, capfd.readouterr().out.splitlines())) <= 80
 
 
-def test_a_port_in_use(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        assert cli.run(["simulate", "--port", str(port)]) == 1
-    assert capfd.readouterr().err == (
-        f"holdfast: port {port} on 127.0.0.1 is in use; choose another with `--port`, or `--port 0` for a free one.\n"
-    )
+        text = refused("simulate", "--port", str(port))
+    advice = "choose another with `--port`, or `--port 0` for a free one."
+    assert text == f"holdfast: port {port} on 127.0.0.1 is in use; {advice}\n"
 
 
-def test_a_script_that_does_not_parse(capfd: pytest.CaptureFixture[str], workspace: Path) -> None:
+def test_a_script_that_does_not_parse(workspace: Path) -> None:
     (workspace / "bad.yaml").write_text("rules:\n  - say: [\n")
-    assert cli.run(["simulate", "--script", "bad.yaml"]) == 1
-    err = capfd.readouterr().err
+    err = refused("simulate", "--script", "bad.yaml")
     assert re.match(r"holdfast: bad\.yaml.*\d", err)
     assert err.count("\n") == 1
 
@@ -260,9 +257,8 @@ def test_noise() -> None:
     assert (noise.eviction, noise.replicas, noise.seed) == (0.02, 3, 7)
 
 
-def test_help_has_examples(capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["simulate", "--help"]) == 0
-    out = capfd.readouterr().out
+def test_help_has_examples() -> None:
+    out = output("simulate", "--help")
     for option in ("--host", "--port", "--script", "--delay", "--noise", "--seed", "--virtual-clock", "--quiet"):
         assert option in out
     assert "holdfast simulate --port 0 --script" in out
@@ -301,45 +297,41 @@ def trace(tmp_path):
     return path
 
 
-def test_it_prints_what_agrees(trace, capsys):
-    assert run(["simulate", "calibrate", str(trace)]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+def test_it_prints_what_agrees(trace):
+    assert output("simulate", "calibrate", str(trace)).splitlines() == [
         "own: 2 of 2 requests agree within 1% (100.0%)",
         "  claude-opus-4-6: tools and system text end at 6,000 tokens (taken from the first request)",
         "  not compared, because what they read is where the rules start from: 1",
     ]
 
 
-def test_without_a_rule_it_fails(trace, capsys):
-    assert run(["simulate", "calibrate", "--without", "ttl", str(trace)]) == 1
-    out, err = capsys.readouterr()
+def test_without_a_rule_it_fails(trace):
+    code, out, err = run("simulate", "calibrate", "--without", "ttl", str(trace))
+    assert code == 1
     assert "without ttl, these disagree in addition: 3" in out
     assert "3  foreseen     7,500  read         0  the lane had been idle for 370 s, longer than 5m" in out
     assert err == ("holdfast: own: fewer than 95% of the requests agree; the rules were compared without ttl.\n")
 
 
-def test_nothing_to_compare_is_no_success(trace, capsys):
+def test_nothing_to_compare_is_no_success(trace):
     trace.write_text(request(1, 0, 6_000, 1_000))
-    assert run(["simulate", "calibrate", str(trace)]) == 1
-    assert "no request is left to compare" in capsys.readouterr().err
+    done = run("simulate", "calibrate", str(trace))
+    assert (done.code, "no request is left to compare" in done.err) == (1, True)
 
 
-def test_json(trace, capsys):
-    assert run(["simulate", "calibrate", "--json", str(trace), str(trace)]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_json(trace):
+    found = json.loads(output("simulate", "calibrate", "--json", str(trace), str(trace)))
     assert [(one["trace"], one["share"], one["compared"]) for one in found] == [("own", 1.0, 2)] * 2
 
 
-def test_a_broken_line_is_named(trace, capsys):
+def test_a_broken_line_is_named(trace):
     trace.write_text(trace.read_text() + "{\n")
-    assert run(["simulate", "calibrate", str(trace)]) == 1
-    err = capsys.readouterr().err
+    err = refused("simulate", "calibrate", str(trace))
     assert err.startswith("holdfast: ")
     assert "own.jsonl:4:" in err
     assert err.count("\n") == 1
 
 
-def test_it_needs_a_trace(capsys):
-    assert run(["simulate", "calibrate"]) == 2
-    assert run(["simulate", "calibrate", "--help"]) == 0
-    assert "holdfast simulate calibrate session.jsonl" in capsys.readouterr().out
+def test_it_needs_a_trace():
+    assert run("simulate", "calibrate").code == 2
+    assert "holdfast simulate calibrate session.jsonl" in output("simulate", "calibrate", "--help")

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from holdfast import cli
 from holdfast.cli.skills import access, command
 from holdfast.cli.skills.show import MOST_FILES
-from tests.cli.commands import invoke, piped, shown
+from tests.cli.commands import invoke, piped, refused, shown
 from tests.skills.skill_files import write_file, write_skill
 
 
@@ -145,22 +145,18 @@ def test_an_unknown_name_gives_the_nearest(here: Path, capsys: pytest.CaptureFix
         write_skill(here, name)
     assert cli.run(["skills", "show", "code-reviw"]) == 1
     assert capsys.readouterr().err.startswith("holdfast: there is no skill 'code-reviw'; did you mean code-review")
-    assert cli.run(["skills", "show", "zzz"]) == 1
-    assert capsys.readouterr().err == (
+    assert refused("skills", "show", "zzz") == (
         "holdfast: there is no skill 'zzz'; `holdfast skills list` lists what there is\n"
     )
-    assert cli.run(["skills", "show", "CODE-REVIEW"]) == 1
-    assert "; did you mean code-review" in capsys.readouterr().err
-    assert cli.run(["skills", "show", "PDF"]) == 1
-    assert capsys.readouterr().err == "holdfast: there is no skill 'PDF'; did you mean pdf?\n"
+    assert "; did you mean code-review" in refused("skills", "show", "CODE-REVIEW")
+    assert refused("skills", "show", "PDF") == "holdfast: there is no skill 'PDF'; did you mean pdf?\n"
     assert cli.run(["skills", "show", "\x1b[2J" * 100]) == 1
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_one_that_is_there_and_not_loaded_is_told_why(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_that_is_there_and_not_loaded_is_told_why(here: Path) -> None:
     write_file(here / "broken", "no frontmatter")
-    assert cli.run(["skills", "show", "broken"]) == 1
-    err = capsys.readouterr().err
+    err = refused("skills", "show", "broken")
     assert err.startswith(f"holdfast: there is no skill 'broken': {here / 'broken' / 'SKILL.md'} is not loaded, ")
 
 

@@ -11,7 +11,7 @@ from holdfast import cli
 from holdfast.cli.skills import command
 from holdfast.cli.skills.usage import COLUMNS, STORED
 from holdfast.store import open_store
-from tests.cli.commands import invoke, piped, shown, use
+from tests.cli.commands import invoke, piped, refused, shown, use
 from tests.report.skill_sessions import HOUR, NOON, Session, worked
 from tests.store.samples import call
 
@@ -58,19 +58,17 @@ def test_the_window_selects() -> None:
     assert (backwards.exit_code, "--since is not before --until" in backwards.output) == (2, True)
 
 
-def test_the_tenant_selects(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tenant_selects(database: Path) -> None:
     with open_store(database) as store:
         store.put_call(call(tenant="caller")).result()
     for given in ("t2", "t2…", "t2..."):  # it has events and no calls
         found = json.loads(piped(command, "usage", "--tenant", given, "--json"))
         assert (found["total"]["sessions"], found["total"]["referenced_share"]) == (1, None)
     assert piped(command, "usage", "--tenant", "call").startswith("No skill was loaded yet. ")
-    assert cli.run(["skills", "usage", "--tenant", "nobody"]) == 1
-    assert capsys.readouterr().err == (
+    assert refused("skills", "usage", "--tenant", "nobody") == (
         "holdfast: 'nobody' is no tenant that has calls or events; there are caller, t1, t2\n"
     )
-    assert cli.run(["skills", "usage", "--tenant", "t"]) == 1
-    assert "'t' fits more than one tenant; there are t1, t2" in capsys.readouterr().err
+    assert "'t' fits more than one tenant; there are t1, t2" in refused("skills", "usage", "--tenant", "t")
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80])

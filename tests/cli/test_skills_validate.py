@@ -11,7 +11,7 @@ import pytest
 from holdfast import cli
 from holdfast.cli.skills import access, command
 from holdfast.skills.skill_file import validate_dir
-from tests.cli.commands import piped, run, shown
+from tests.cli.commands import piped, refused, run, shown
 from tests.skills.skill_files import skill_text, write_file, write_skill
 
 WRONG = """---
@@ -245,8 +245,7 @@ def test_without_a_path_the_configured_roots_are_checked(workspace: Path) -> Non
 def test_without_a_path_and_without_skills_it_says_where_it_looked(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.run(["skills", "validate"]) == 1
-    assert capsys.readouterr().err == (
+    assert refused("skills", "validate") == (
         "holdfast: there are no skills in home/.holdfast/skills or .holdfast/skills; "
         "`holdfast skills new NAME` makes one, or name a PATH\n"
     )

@@ -32,6 +32,7 @@ from holdfast.store import (
 )
 from holdfast.store.sqlite.backup import back_up
 from holdfast.tools.offload import directory_of
+from tests.cli.commands import output
 from tests.gateway.gate import eventually, gated
 from tests.simulator.http_client import ANTHROPIC, Client
 from tests.store.samples import call, event, found, lane, session
@@ -261,15 +262,15 @@ def test_explain_marks_what_is_estimated_of_cut_answers(here: Here, capfd: pytes
         store.put_lane(lane(tenant="t1", id="l1", session="s1", started_at=NOW))
         store.put_call(call(**of, started_at=NOW))
         store.put_call(call(**of, started_at=NOW + 1, status="abandoned", verdict=b'{"estimated":true}'))
-    assert main(["explain", str(here.path), "--quiet"]) == 0
-    said = capfd.readouterr().out
+    said = output("explain", str(here.path), "--quiet")
     assert "  ~$" in said
     assert "~ 1 request was cut: what the provider had not told of the usage is estimated." in said
     assert main(["explain", str(here.path), "--quiet", "--json"]) == 0
     (found_,) = json.loads(capfd.readouterr().out)["sessions"]
     assert (found_["cut"], found_["estimated"]) == (1, False)
-    assert main(["explain", str(here.path), "--quiet", "--format", "html"]) == 0
-    assert "1 request was cut: a part of the usage is estimated." in capfd.readouterr().out
+    assert "1 request was cut: a part of the usage is estimated." in output(
+        "explain", str(here.path), "--quiet", "--format", "html"
+    )
 
 
 class TestBackup:

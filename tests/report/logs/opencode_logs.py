@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.report.logs.claude_logs import START, text
 
@@ -184,19 +181,6 @@ class Tree(Store):
 
     def save(self) -> Path:
         return self.path
-
-
-Make = Callable[[Path], Any]
-STORES = pytest.mark.parametrize(
-    "make",
-    [
-        lambda place: Base(place / "opencode.db"),
-        lambda place: Base(place / "opencode.db", early=True),
-        lambda place: Tree(place / "storage"),
-    ],
-    ids=["database", "early database", "files"],
-)
-"""Every way in which sessions are stored, in a directory."""
 
 
 def talk(store: Store) -> str:

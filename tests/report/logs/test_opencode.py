@@ -23,14 +23,12 @@ from tests.clients.agents.opencode import OpenCode
 from tests.clients.programs import PATIENCE, Place, Watched
 from tests.report.logs.claude_logs import START
 from tests.report.logs.log_records import counts, given, home, lanes, split
-from tests.report.logs.opencode_logs import MODEL, STORES, Base, Make, Tree, start, talk, used
+from tests.report.logs.opencode_logs import MODEL, Base, Store, Tree, start, talk, used
 
 
-@STORES
-def test_each_message_of_a_model_is_a_request(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    session = talk(store)
-    path = store.save()
+def test_each_message_of_a_model_is_a_request(opencode: Store) -> None:
+    session = talk(opencode)
+    path = opencode.save()
     assert is_mine(path, start(path))
     told: list[int] = []
     found, broken = split(read(path, told.append))
@@ -52,12 +50,10 @@ def test_each_message_of_a_model_is_a_request(make: Make, tmp_path: Path) -> Non
         assert sum(told) == path.stat().st_size
 
 
-@STORES
-def test_a_message_of_several_steps_is_several_requests(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    session = store.session()
-    store.answers(session, START, used(10, 0, 100, 5), used(2, 100, 20, 6), used(2, 120, 30, 7))
-    found = given(read, store.save())
+def test_a_message_of_several_steps_is_several_requests(opencode: Store) -> None:
+    session = opencode.session()
+    opencode.answers(session, START, used(10, 0, 100, 5), used(2, 100, 20, 6), used(2, 120, 30, 7))
+    found = given(read, opencode.save())
     assert counts(found) == [(10, 0, 100, 5), (2, 100, 20, 6), (2, 120, 30, 7)]
     # The next step is asked for when the calls of the one before are over.
     assert found[0].at == START
@@ -65,13 +61,11 @@ def test_a_message_of_several_steps_is_several_requests(make: Make, tmp_path: Pa
     assert [each.first_token_at for each in found] == [START + 1, START + 7, START + 13]
 
 
-@STORES
-def test_it_is_told_how_far_the_reading_is(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    session = store.session()
+def test_it_is_told_how_far_the_reading_is(opencode: Store) -> None:
+    session = opencode.session()
     for number in range(600):
-        store.message(session, START + number, {"role": "user", "time": {"created": START * 1000}})
-    path = store.save()
+        opencode.message(session, START + number, {"role": "user", "time": {"created": START * 1000}})
+    path = opencode.save()
     told: list[int] = []
     assert not list(read(path, told.append))
     assert len(told) > 2
@@ -79,52 +73,44 @@ def test_it_is_told_how_far_the_reading_is(make: Make, tmp_path: Path) -> None:
     assert sum(told) == sum(each.stat().st_size for each in ([path] if path.is_file() else path.rglob("*.json")))
 
 
-@STORES
-def test_reasoning_is_output_whether_or_not_it_was_counted_with_it(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    session = store.session()
-    store.answers(session, START, used(10, 20, 0, 5, reasoning=7), model="openai/gpt-5.5")
-    store.answers(session, START + 10, used(10, 20, 0, 12, reasoning=7, total=False), model="openai/gpt-5.5")
-    store.answers(session, START + 20, used(10, 20, 0, 12) | {"reasoning": 7}, model="openai/gpt-5.5")
-    found = given(read, store.save())
+def test_reasoning_is_output_whether_or_not_it_was_counted_with_it(opencode: Store) -> None:
+    session = opencode.session()
+    opencode.answers(session, START, used(10, 20, 0, 5, reasoning=7), model="openai/gpt-5.5")
+    opencode.answers(session, START + 10, used(10, 20, 0, 12, reasoning=7, total=False), model="openai/gpt-5.5")
+    opencode.answers(session, START + 20, used(10, 20, 0, 12) | {"reasoning": 7}, model="openai/gpt-5.5")
+    found = given(read, opencode.save())
     assert [each.usage for each in found] == [usage(input=10, read=20, output=12)] * 3
     assert {each.model for each in found} == {"openai:gpt-5.5"}
 
 
-@STORES
-def test_what_failed_or_is_not_over_is_left_out(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    session = store.session()
-    store.answers(session, START, None, error={"name": "MessageAbortedError", "data": {}})
-    store.answers(session, START + 10, used())
-    store.answers(session, START + 20, used(5, 0, 0, 1), None)  # the second step was cut
-    assert counts(given(read, store.save())) == [(5, 0, 0, 1)]
+def test_what_failed_or_is_not_over_is_left_out(opencode: Store) -> None:
+    session = opencode.session()
+    opencode.answers(session, START, None, error={"name": "MessageAbortedError", "data": {}})
+    opencode.answers(session, START + 10, used())
+    opencode.answers(session, START + 20, used(5, 0, 0, 1), None)  # the second step was cut
+    assert counts(given(read, opencode.save())) == [(5, 0, 0, 1)]
 
 
-@STORES
-def test_where_no_step_is_stored_the_message_tells(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    session = store.session()
+def test_where_no_step_is_stored_the_message_tells(opencode: Store) -> None:
+    session = opencode.session()
     asked = {"role": "assistant", "modelID": "gpt-5.5", "providerID": "openai", "time": {"created": START * 1000}}
-    store.message(session, START, asked | {"tokens": used(-3, 5, 0, 1, total=False)})  # disjoint, subtracted again
-    found = given(read, store.save())
+    opencode.message(session, START, asked | {"tokens": used(-3, 5, 0, 1, total=False)})  # disjoint, subtracted again
+    found = given(read, opencode.save())
     assert (counts(found), found[0].first_token_at) == ([(0, 5, 0, 1)], None)
 
 
-@STORES
-def test_sub_agents_belong_to_the_session_in_the_order_of_time(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    main = store.session(START)
-    store.answers(main, START + 1, used(1000))
-    one = store.session(START + 5, main, "explore")
-    two = store.session(START + 5, main, "explore")
-    deep = store.session(START + 7, one)
-    other = store.session(START + 8)
+def test_sub_agents_belong_to_the_session_in_the_order_of_time(opencode: Store) -> None:
+    main = opencode.session(START)
+    opencode.answers(main, START + 1, used(1000))
+    one = opencode.session(START + 5, main, "explore")
+    two = opencode.session(START + 5, main, "explore")
+    deep = opencode.session(START + 7, one)
+    other = opencode.session(START + 8)
     for number, session in enumerate([two, one, deep, main, other]):
-        store.answers(session, START + 10 + number, used(100 + number))
-    path = store.save()
+        opencode.answers(session, START + 10 + number, used(100 + number))
+    path = opencode.save()
     found = given(read, path)
-    named = "" if path.is_dir() or getattr(store, "early", False) else "explore "
+    named = "" if path.is_dir() or getattr(opencode, "early", False) else "explore "
     assert [(each.session, each.agent) for each in found] == [
         (main, ""),
         (main, f"{named}{two}"),
@@ -148,38 +134,32 @@ def test_sessions_that_are_each_others_parents_are_read_all_the_same(tmp_path: P
     assert sorted(each.usage.input for each in found if each.usage) == [100, 101, 102, 200, 300]
 
 
-@STORES
-def test_a_summary_is_alone_and_every_model_is_reset_once_after_it(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    session = store.session()
-    store.answers(session, START, used(1000))
-    store.answers(session, START + 10, used(1000), model="openai/gpt-5.5")
-    summary = store.answers(session, START + 20, used(700), summary=True, mode="compaction", agent="compaction")
+def test_a_summary_is_alone_and_every_model_is_reset_once_after_it(opencode: Store) -> None:
+    session = opencode.session()
+    opencode.answers(session, START, used(1000))
+    opencode.answers(session, START + 10, used(1000), model="openai/gpt-5.5")
+    summary = opencode.answers(session, START + 20, used(700), summary=True, mode="compaction", agent="compaction")
     for number, model in enumerate([MODEL, MODEL, "openai/gpt-5.5", "openai/gpt-5.6"]):
-        store.answers(session, START + 30 + 10 * number, used(500 + number), model=model)
-    found = given(read, store.save())
+        opencode.answers(session, START + 30 + 10 * number, used(500 + number), model=model)
+    found = given(read, opencode.save())
     assert [each.agent for each in found] == ["", "", f"compaction {summary}", "", "", "", ""]
     assert [each.reset for each in found] == [None, None, "compaction", "compaction", None, "compaction", None]
 
 
-@STORES
-def test_results_of_tools_that_are_left_out_reset_what_follows(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    session = store.session()
+def test_results_of_tools_that_are_left_out_reset_what_follows(opencode: Store) -> None:
+    session = opencode.session()
     for number in range(4):
-        store.answers(session, START + 10 * number, used(1000 + number), trimmed=START + 15 if number < 2 else 0)
-    assert [each.reset for each in given(read, store.save())] == [None, None, "history_trimmed", None]
+        opencode.answers(session, START + 10 * number, used(1000 + number), trimmed=START + 15 if number < 2 else 0)
+    assert [each.reset for each in given(read, opencode.save())] == [None, None, "history_trimmed", None]
 
 
-@STORES
-def test_what_a_fork_copied_belongs_to_the_session_it_was_asked_in(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    main = talk(store)
-    fork = store.session(START + 100)
-    store.answers(fork, START + 10, used(4, 0, 1000, 20))
-    store.answers(fork, START + 20, used(4, 1000, 50, 8))
-    store.answers(fork, START + 110, used(4, 1000, 60, 8))
-    found = given(read, store.save())
+def test_what_a_fork_copied_belongs_to_the_session_it_was_asked_in(opencode: Store) -> None:
+    main = talk(opencode)
+    fork = opencode.session(START + 100)
+    opencode.answers(fork, START + 10, used(4, 0, 1000, 20))
+    opencode.answers(fork, START + 20, used(4, 1000, 50, 8))
+    opencode.answers(fork, START + 110, used(4, 1000, 60, 8))
+    found = given(read, opencode.save())
     assert [each.session for each in found] == [main, main, fork]
 
 

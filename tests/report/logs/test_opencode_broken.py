@@ -12,7 +12,7 @@ from holdfast.report.logs.opencode import is_mine, read
 from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from tests.report.logs.claude_logs import START, text
 from tests.report.logs.log_records import counts, given, split
-from tests.report.logs.opencode_logs import STORES, Base, Make, Tree, start, talk, used
+from tests.report.logs.opencode_logs import Base, Store, Tree, start, talk, used
 
 # The database of somebody else
 
@@ -141,14 +141,12 @@ def test_a_database_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@STORES
-def test_memory_does_not_grow_with_the_sessions(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    session = store.session()
+def test_memory_does_not_grow_with_the_sessions(opencode: Store) -> None:
+    session = opencode.session()
     for number in range(150):
-        message = store.answers(session, START + 10 * number, used(100 + number))
-        store.part(session, message, START + 10 * number, {"type": "text", "text": text(80_000)})
-    path = store.save()
+        message = opencode.answers(session, START + 10 * number, used(100 + number))
+        opencode.part(session, message, START + 10 * number, {"type": "text", "text": text(80_000)})
+    path = opencode.save()
     size = 150 * 80_000
     tracemalloc.start()
     try:
