@@ -2,7 +2,7 @@
 
 Says what a value is and where it came from, and in `inert` where it has no effect; nothing else here knows what a value
 is used for. Opens no file but the two `holdfast.toml`. Secrets have no place here. May import `facts`,
-`canonical` and `errors`.
+`records` and `errors`.
 """
 
 from typing import TYPE_CHECKING
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from .document import FILE, Origin, printable
     from .file_writer import as_toml, write_value
     from .inert import notes
-    from .keys import KEYS, SECTIONS, SERVER_KEYS, Key, Settings
+    from .keys import KEYS, SECTIONS, SERVER_KEYS, Key
     from .loader import holdfast_home, load, load_config
     from .parse import NotAllowedError, check, expand, mask, quoted
     from .private_home import close_to_others, secret
     from .resolution import ROOTS, Config, configured_facts, resolve
+    from .sections.settings import Settings
     from .servers import LONGEST_NAME, contradiction, is_name
     from .show import as_json, as_text
 else:
@@ -29,11 +30,12 @@ else:
             ".document": "FILE Origin printable",
             ".file_writer": "as_toml write_value",
             ".inert": "notes",
-            ".keys": "KEYS Key SECTIONS SERVER_KEYS Settings",
+            ".keys": "KEYS Key SECTIONS SERVER_KEYS",
             ".loader": "holdfast_home load load_config",
             ".parse": "NotAllowedError check expand mask quoted",
             ".private_home": "close_to_others secret",
             ".resolution": "Config ROOTS configured_facts resolve",
+            ".sections.settings": "Settings",
             ".servers": "LONGEST_NAME contradiction is_name",
             ".show": "as_json as_text",
         },

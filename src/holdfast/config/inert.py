@@ -15,8 +15,9 @@ from typing import Any, Literal
 from msgspec import Struct, to_builtins
 
 from holdfast.config.document import DEFAULT
-from holdfast.config.keys import KEYS, Settings
+from holdfast.config.keys import KEYS
 from holdfast.config.resolution import Config
+from holdfast.config.sections.settings import Settings
 from holdfast.notices import warn_once
 
 Door = Literal["agent", "gateway", "sdk"]

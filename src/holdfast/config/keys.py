@@ -1,4 +1,4 @@
-"""The whole configuration: `Settings` as one typed value, and one `Key` per setting as a flat table.
+"""The settings as a flat table: one `Key` for each.
 
 A key is found by its dotted name or by its environment variable. The table is derived from the declarations once,
 at import; it knows no values but the defaults.
@@ -13,26 +13,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from msgspec import Meta, Struct
 
-from .sections.agent import Agent, Memory, Skills, Tools
-from .sections.cache import Cache
-from .sections.mcp import Mcp, ServerTable
-from .sections.server import Facts, Gateway, Store, Upstream
-
-
-class Settings(Struct, frozen=True):
-    """The whole configuration, every value in place."""
-
-    upstream: Upstream = Upstream()
-    cache: Cache = Cache()
-    gateway: Gateway = Gateway()
-    store: Store = Store()
-    agent: Agent = Agent()
-    skills: Skills = Skills()
-    tools: Tools = Tools()
-    mcp: Mcp = Mcp()
-    memory: Memory = Memory()
-    facts: Facts = Facts()
-
+from .sections.mcp import ServerTable
+from .sections.settings import Settings
 
 Kind = Literal["boolean", "whole", "number", "text", "choice", "list", "table"]
 

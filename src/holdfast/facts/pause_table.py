@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -73,5 +73,5 @@ class Pauses(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def pauses() -> Pauses:
     """The figures that are shipped."""
-    text = resources.files("holdfast.facts").joinpath("pauses.toml").read_text("utf-8")
+    text = Path(__file__).with_name("pauses.toml").read_text("utf-8")
     return msgspec.toml.decode(text, type=Pauses)

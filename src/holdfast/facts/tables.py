@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +22,7 @@ from holdfast.facts.models import Caching, Cliff, Count, Flags, Knobs, LateTools
 from holdfast.facts.names import normalise
 
 Table = dict[str, Any]
+_DATA = Path(__file__).parent / "data"
 
 SECTIONS = ("defaults", "knobs", "unknown", "groups", "models")
 """What an override file may say about a provider."""
@@ -126,20 +126,19 @@ def parse(text: str, where: str) -> Table:
 @cache
 def shipped(provider: str) -> ProviderTable:
     """The data file of a provider, as it came with this version."""
-    text = resources.files("holdfast.facts").joinpath("data", f"{provider}.toml").read_text("utf-8")
+    text = (_DATA / f"{provider}.toml").read_text("utf-8")
     return msgspec.convert(parse(text, f"{provider}.toml"), ProviderTable)
 
 
 @cache
 def shipped_providers() -> tuple[str, ...]:
-    folder = resources.files("holdfast.facts").joinpath("data")
-    names = (file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+    names = (file.name.removesuffix(".toml") for file in _DATA.iterdir() if file.name.endswith(".toml"))
     return tuple(sorted(name for name in names if name != "unknown"))
 
 
 @cache
 def shipped_overrides() -> tuple[str, ...]:
-    folder = resources.files("holdfast.facts").joinpath("data", "overrides")
+    folder = _DATA / "overrides"
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
@@ -156,8 +155,8 @@ LARGEST_OVERRIDE = 1_000_000
 def read_override(name: str | Path) -> Override:
     """A shipped override set by its name, or an override file by its path."""
     if isinstance(name, str) and name in shipped_overrides():
-        folder = resources.files("holdfast.facts").joinpath("data", "overrides")
-        return _checked_override(parse(folder.joinpath(f"{name}.toml").read_text("utf-8"), f"{name}.toml"), name, name)
+        file = _DATA / "overrides" / f"{name}.toml"
+        return _checked_override(parse(file.read_text("utf-8"), file.name), name, name)
     path = Path(name)
     try:
         if path.exists() and (not path.is_file() or path.stat().st_size > LARGEST_OVERRIDE):

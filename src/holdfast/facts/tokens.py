@@ -13,8 +13,6 @@ import zlib
 from binascii import a2b_base64
 from collections.abc import Iterable
 from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,10 +114,10 @@ def count(text: str) -> int:
 @cache
 def vocabulary() -> Encoding:
     """The encoder, loaded when it is first used."""
-    return load_encoding(resources.files("holdfast.facts").joinpath("vendor", "o200k_base.tiktoken.gz"))
+    return load_encoding(Path(__file__).parent / "vendor" / "o200k_base.tiktoken.gz")
 
 
-def load_encoding(file: Traversable | Path) -> Encoding:
+def load_encoding(file: Path) -> Encoding:
     """The vocabulary in a gzipped file, refused unless it is exactly the one we were measured with."""
     try:
         data = gzip.decompress(file.read_bytes())
