@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast.wire import DIALECTS, Body
-from holdfast.wire.injection import Injected, continued, injected, said, text_of, words
+from holdfast.wire.injection import Injected, continued_id, inject, last_words, newest_user_text, text_of
 from tests import shapes
 
 S, C, D = 'Prefers "small"\ncommits.', "The build uses make.", "Notes: é"
@@ -26,7 +26,7 @@ def body_of(dialect: str, raw: bytes | dict[str, Any]) -> Body:
 def put(dialect: str, raw: dict[str, Any], *texts: str, joined: bool = False, **before: str) -> tuple[Any, Injected]:
     body = body_of(dialect, raw)
     stable, context = (*texts, "", "")[:2]
-    made = injected(body, stable, context, {int(at[1:]): [text] for at, text in before.items()}, joined=joined)
+    made = inject(body, stable, context, {int(at[1:]): [text] for at, text in before.items()}, joined=joined)
     assert made is not None
     assert len(body_of(dialect, made.raw).blocks) == made.blocks
     return json.loads(made.raw), made
@@ -74,8 +74,8 @@ class TestAnthropic:
         assert made.ours == (0, 4)
 
     def test_what_is_no_system_text_takes_none(self) -> None:
-        assert injected(body_of("gemini", {"cachedContent": "x", "contents": []}), S) is None
-        assert injected(body_of("openai_responses", {"prompt": {"id": "p"}, "input": "hi"}), S) is None
+        assert inject(body_of("gemini", {"cachedContent": "x", "contents": []}), S) is None
+        assert inject(body_of("openai_responses", {"prompt": {"id": "p"}, "input": "hi"}), S) is None
 
 
 class TestOpenAI:
@@ -186,13 +186,13 @@ class TestSaid:
         blocks = [{"type": "tool_result", "tool_use_id": "1", "content": "ok"}, text("a"), text("<note>x</note>")]
         messages = [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "t", "input": {}}]}]
         body = body_of("anthropic", {"messages": [*messages, {"role": "user", "content": blocks}]})
-        found = said(body)
+        found = newest_user_text(body)
         assert found is not None
         assert (found.block, found.words) == (2, "a")
 
     def test_a_note_of_the_clients_behind_it_does_not_hide_it(self) -> None:
         body = body_of("anthropic", {"messages": [*HI, {"role": "system", "content": "be brief"}]})
-        found = said(body)
+        found = newest_user_text(body)
         assert found is not None
         assert (found.block, found.words) == (0, "hi")
 
@@ -209,11 +209,13 @@ class TestSaid:
         ids=["answered", "result", "picture", "blank", "unanswered call", "nothing"],
     )
     def test_a_request_that_does_not_end_with_words_of_the_user(self, messages: list[Any]) -> None:
-        assert said(body_of("anthropic", {"messages": messages})) is None
+        assert newest_user_text(body_of("anthropic", {"messages": messages})) is None
 
     def test_a_picture_behind_the_words_does_not_hide_them(self) -> None:
         picture = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-        found = said(body_of("openai_chat", {"messages": [{"role": "user", "content": [text("look"), picture]}]}))
+        found = newest_user_text(
+            body_of("openai_chat", {"messages": [{"role": "user", "content": [text("look"), picture]}]})
+        )
         assert found is not None
         assert (found.block, found.words) == (0, "look")
 
@@ -225,17 +227,23 @@ class TestSaid:
         for words_before in ((), (spoken("wait"),)):
             said_before = [spoken("go"), *call("1", "2"), *result(answered), *words_before, spoken("hi")]
             name = {"openai_responses": "input", "gemini": "contents"}.get(dialect, "messages")
-            found = said(body_of(dialect, {name: said_before}))
+            found = newest_user_text(body_of(dialect, {name: said_before}))
             assert (None if found is None else found.words) == ("hi" if len(answered) == 2 else None)
 
     def test_what_a_provider_ran_itself_is_answered(self) -> None:
         call = {"type": "mcp_tool_use", "id": "1", "name": "t", "server_name": "s", "input": {}}
         ran = [call, {"type": "mcp_tool_result", "tool_use_id": "1", "content": []}, text("so")]
-        assert said(body_of("anthropic", {"messages": [*HI, {"role": "assistant", "content": ran}, *HI]})) is not None
+        assert (
+            newest_user_text(body_of("anthropic", {"messages": [*HI, {"role": "assistant", "content": ran}, *HI]}))
+            is not None
+        )
 
     def test_words_wherever_they_stand(self) -> None:
         result = {"role": "tool", "tool_call_id": "1", "content": "ok"}
-        assert words(body_of("openai_chat", {"messages": [*HI, {"role": "assistant", "content": "x"}, result]})) == "hi"
+        assert (
+            last_words(body_of("openai_chat", {"messages": [*HI, {"role": "assistant", "content": "x"}, result]}))
+            == "hi"
+        )
 
 
 @pytest.mark.unmeasured
@@ -248,8 +256,8 @@ def test_recorded_bodies_keep_every_other_byte(shape: shapes.Shape) -> None:
     model = "gemini-2.5-pro" if shape.dialect == "gemini" else ""
     body = dialect.parse(shape.body, model=model)
     assert isinstance(body, Body)
-    spoken = said(body)
-    made = injected(body, S, C, {} if spoken is None else {spoken.block: [D]})
+    spoken = newest_user_text(body)
+    made = inject(body, S, C, {} if spoken is None else {spoken.block: [D]})
     assert made is not None
     after = dialect.parse(made.raw, model=model)
     assert isinstance(after, Body)
@@ -278,9 +286,9 @@ def test_recorded_bodies_keep_every_other_byte(shape: shapes.Shape) -> None:
     ],
 )
 def test_what_a_request_goes_on_from(given: dict[str, Any], wanted: str) -> None:
-    assert continued(body_of("openai_responses", {**given, "input": "hi"})) == wanted
-    assert continued(body_of("openai_chat", {**given, "messages": HI})) == ""
+    assert continued_id(body_of("openai_responses", {**given, "input": "hi"})) == wanted
+    assert continued_id(body_of("openai_chat", {**given, "messages": HI})) == ""
 
 
 def test_an_empty_conversation_has_no_place() -> None:
-    assert injected(body_of("openai_chat", {"tools": [{"type": "function"}], "messages": []}), S) is None
+    assert inject(body_of("openai_chat", {"tools": [{"type": "function"}], "messages": []}), S) is None

@@ -159,7 +159,7 @@ def _put(values: Layer, layer: Layer) -> None:
     """Lay one layer over what is there."""
     for name, value in layer.items():
         if name == SERVERS and name in values:
-            value = Value(servers.together(values[name].value, value.value), value.origin)
+            value = Value(servers.merged(values[name].value, value.value), value.origin)
         values[name] = value
 
 

@@ -20,27 +20,34 @@ LONGEST_NAME = 64
 
 Place = Callable[[tuple[str, ...]], Origin]
 """Where the key stands that these steps lead to, from the table of servers on."""
-Tell = Callable[[Origin, str], None]
+Report = Callable[[Origin, str], None]
 
 
-def read(value: object, place: Place, tell: Tell, *, project: bool = False) -> dict[str, DeclaredServer]:
+def read(value: object, place: Place, report: Report, *, project: bool = False) -> dict[str, DeclaredServer]:
     """The servers of one layer; what is wrong is told, and that server is left out."""
     if not isinstance(value, Mapping):
-        tell(place(()), f"{SERVERS} holds one table per server; write [{SERVERS}.NAME]")
+        report(place(()), f"{SERVERS} holds one table per server; write [{SERVERS}.NAME]")
         return {}
     declared: dict[str, DeclaredServer] = {}
     for name, table in value.items():
         if not isinstance(table, Mapping):
-            tell(place((name,)), f"{SERVERS} holds one table per server; write [{SERVERS}.NAME]")
+            report(place((name,)), f"{SERVERS} holds one table per server; write [{SERVERS}.NAME]")
         elif not is_name(name):
-            tell(place((name,)), f"a server's name has 1 to {LONGEST_NAME} printable characters; give it another name")
+            report(
+                place((name,)), f"a server's name has 1 to {LONGEST_NAME} printable characters; give it another name"
+            )
         else:
-            _read_one(name, table, place, tell, declared, project)
+            _read_one(name, table, place, report, declared, project)
     return declared
 
 
 def _read_one(
-    name: str, table: Mapping[str, object], place: Place, tell: Tell, declared: dict[str, DeclaredServer], project: bool
+    name: str,
+    table: Mapping[str, object],
+    place: Place,
+    report: Report,
+    declared: dict[str, DeclaredServer],
+    project: bool,
 ) -> None:
     values: dict[str, Any] = {}
     sound = True
@@ -49,18 +56,18 @@ def _read_one(
         shown = f"{SERVERS}.{name}"
         if key not in SERVER_KEYS:
             near = difflib.get_close_matches(key[:100], list(SERVER_KEYS), n=1, cutoff=0.0)[0]
-            tell(origin, f"unknown key {shown}.{printable(key[:100])}; the nearest known name is {shown}.{near}")
+            report(origin, f"unknown key {shown}.{printable(key[:100])}; the nearest known name is {shown}.{near}")
             sound = False
             continue
         try:
             values[key] = check(SERVER_KEYS[key], value)
         except NotAllowedError:
-            tell(origin, f"{shown}.{key} is not allowed; it must be {SERVER_KEYS[key].allowed}")
+            report(origin, f"{shown}.{key} is not allowed; it must be {SERVER_KEYS[key].allowed}")
             sound = False
     if not sound:
         return
     if wrong := contradiction(values):
-        tell(place((name,)), f"{SERVERS}.{name} {wrong}")
+        report(place((name,)), f"{SERVERS}.{name} {wrong}")
         return
     declared[name] = DeclaredServer(**values, origin=str(place((name,))), project=project)
 
@@ -83,7 +90,7 @@ def contradiction(values: Mapping[str, Any]) -> str:
     return ""
 
 
-def together(below: Mapping[str, DeclaredServer], above: Mapping[str, DeclaredServer]) -> Mapping[str, DeclaredServer]:
+def merged(below: Mapping[str, DeclaredServer], above: Mapping[str, DeclaredServer]) -> Mapping[str, DeclaredServer]:
     """Two layers of servers as one: the upper one wins, unless it is a workspace's and the lower one the user's."""
     taken = {
         name: server

@@ -35,14 +35,17 @@ _ARENA_MAX = -8  # of mallopt
 
 
 class GatewayServer(uvicorn.Server):
-    """uvicorn for which a signal is a request to end, not an accident. `on_ready` is called when it answers; `patience`
-    are the seconds in which open streams may finish. What is not finished then is reset, as a broken answer is."""
+    """uvicorn for which a signal is a request to end, not an accident.
+
+    `on_ready` is called when it answers. Open streams may finish for `stop_timeout` seconds; those that do not are then
+    reset, as a broken answer is.
+    """
 
     def __init__(
-        self, config: uvicorn.Config, on_ready: Callable[[], None], patience: float, on_tick: Callable[[], object]
+        self, config: uvicorn.Config, on_ready: Callable[[], None], stop_timeout: float, on_tick: Callable[[], object]
     ) -> None:
         super().__init__(config)
-        self._on_ready, self._patience, self._on_tick = on_ready, patience, on_tick
+        self._on_ready, self._stop_timeout, self._on_tick = on_ready, stop_timeout, on_tick
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         with contextlib.suppress(SystemExit):  # who started it sees that it has not
@@ -70,7 +73,7 @@ class GatewayServer(uvicorn.Server):
         state = self.server_state
         for connection in list(state.connections):
             connection.shutdown()
-        ends = time.monotonic() + self._patience
+        ends = time.monotonic() + self._stop_timeout
         while (state.tasks or state.connections) and not self.force_exit and time.monotonic() < ends:
             await asyncio.sleep(_LOOK_S)
         for task in state.tasks:

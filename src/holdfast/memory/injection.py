@@ -26,7 +26,7 @@ from holdfast.engine.passage import BYPASSED, Remembered, Reminder
 from holdfast.errors import HoldfastError
 from holdfast.records.events import MemorySurfaced
 from holdfast.store import Store, VersionConflictError
-from holdfast.wire import DIALECTS, Body, Injected, Reading, continued, injected, is_too_long
+from holdfast.wire import DIALECTS, Body, Injected, Reading, continued_id, inject, is_too_long
 
 from .ids import is_named
 from .injection_policy import Decision, InjectionRequest, again, begin, present_in, texts_of
@@ -156,7 +156,7 @@ class MemoryInjector:
             joined=marks_nothing(settings.cache, model),
             knowledge=knowledge,
             surfacing=surfacing,
-            earlier=b"" if earlier is not None and continued(reminder.body) != recent.after else earlier,
+            earlier=b"" if earlier is not None and continued_id(reminder.body) != recent.after else earlier,
             last=last,
             refresh=recent.refresh,
         )
@@ -205,7 +205,7 @@ class MemoryInjector:
     ) -> tuple[Injected, Body, Reading]:
         """A client's body with the memory of its lane."""
         texts = texts_of(reading, present)
-        injection = injected(body, memory.stable.text, memory.context.text, texts, joined=memory.joined)
+        injection = inject(body, memory.stable.text, memory.context.text, texts, joined=memory.joined)
         if injection is None:
             raise HoldfastError("the body has no place for the memory that its conversation was given before.")
         if injection.raw is body.raw:

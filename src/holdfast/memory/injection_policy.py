@@ -17,7 +17,7 @@ from holdfast.engine import Lane
 from holdfast.engine.identity import previous_response
 from holdfast.facts import estimate
 from holdfast.records.events import MemorySurfaced
-from holdfast.wire import Body, Reading, UserText, continued, injected, said, words
+from holdfast.wire import Body, Reading, UserText, continued_id, inject, last_words, newest_user_text
 
 from .entries import Context, Delta, Known, Stable
 from .injection_state import LaneMemory, PresentDeltas, present_deltas, with_delta
@@ -54,7 +54,7 @@ class InjectionRequest(Struct, frozen=True, kw_only=True):
     @property
     def after(self) -> str:
         """The name of what the request continues at the provider."""
-        return continued(self.body)
+        return continued_id(self.body)
 
     @property
     def messages(self) -> bytes:
@@ -70,7 +70,7 @@ def present_in(body: Body, reading: Reading, memory: LaneMemory) -> PresentDelta
     """The deltas of a lane that are present in a request of its own. Several requests may continue one response; a
     conversation that the provider keeps has one end."""
     forks = previous_response(body) is not None
-    return present_deltas(memory, reading.prompt.blocks, continued(body), forks=forks)
+    return present_deltas(memory, reading.prompt.blocks, continued_id(body), forks=forks)
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -100,11 +100,11 @@ def begin(request: InjectionRequest) -> Decision:
     )
     if request.last is not None:
         return Decision(memory=nothing, before=nothing)
-    surfacing, query = request.surfacing(request.project), words(request.body)[:QUERY]
+    surfacing, query = request.surfacing(request.project), last_words(request.body)[:QUERY]
     stable, context, news = surfacing.stable(now=request.now), Context(), list[MemorySurfaced]()
     if request.settings.placement == "blocks":
         context = surfacing.context(query, stable=stable)
-    late = injected(request.body, stable.text or context.text or "-", joined=request.joined) is None
+    late = inject(request.body, stable.text or context.text or "-", joined=request.joined) is None
     if late:
         stable, context = Stable(), Context()
     memory = replace(nothing, stable=stable, context=context, started=False, late=late)
@@ -128,7 +128,7 @@ def again(request: InjectionRequest, memory: LaneMemory, *, inherited: bool = Fa
 
 def _later(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing) -> Decision:
     """What is new for a lane with this memory."""
-    user_text, present = said(request.body), request.present_deltas(memory)
+    user_text, present = newest_user_text(request.body), request.present_deltas(memory)
     place = None if user_text is None else _place(request, user_text)
     new = place is not None and place not in present.told and _is_new(request, memory, present, place)
     if memory.placement == "blocks":
@@ -170,7 +170,7 @@ def _block(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing, 
     if memory.late or (request.last is None and not request.refresh):  # a first request has just been given its own
         return same
     looks = request.refresh or request.settings.retrieve == "every_turn"
-    query = (words(request.body) if user_text is None else user_text.words)[:QUERY] if looks else None
+    query = (last_words(request.body) if user_text is None else user_text.words)[:QUERY] if looks else None
     context = surfacing.changed_context(memory.context, query, stable=memory.stable, refresh=request.refresh)
     if context is None:
         return same
@@ -193,7 +193,7 @@ def _is_new(request: InjectionRequest, memory: LaneMemory, present: PresentDelta
         return True
     if request.earlier is None:  # not known here: only what lies behind all that the lane has sent is surely new
         texts = texts_of(request.reading, present)
-        injection = injected(request.body, memory.stable.text, memory.context.text, texts, joined=memory.joined)
+        injection = inject(request.body, memory.stable.text, memory.context.text, texts, joined=memory.joined)
         added = 0 if injection is None else injection.blocks - len(request.body.blocks)
         return place + added >= len(request.last)
     messages, digest = request.messages, request.blocks[place].digest

@@ -94,10 +94,10 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         if self._admission is not None:
             self._admission.arrived(self, "" if self.client is None else self.client[0])
-        self._wait(self._patience)
+        self._wait(self._timeout)
 
     @property
-    def _patience(self) -> float:
+    def _timeout(self) -> float:
         """Seconds until the next request has to begin."""
         if self._admission is None or self._admission.has(self):
             return self.timeout_keep_alive
@@ -129,7 +129,7 @@ class Protocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.timeout_keep_alive_task is not None:  # it would be called off by any byte
             self._unset_keepalive_if_required()
-            self._wait(min(HEAD_S, self.timeout_keep_alive) if self._in_head else self._patience)
+            self._wait(min(HEAD_S, self.timeout_keep_alive) if self._in_head else self._timeout)
 
     def _wait(self, seconds: float) -> None:
         """For the first byte of a head, or for the last."""

@@ -23,7 +23,7 @@ from .provider import Simulator
 
 __all__ = ["SimulatorServer", "address_of", "listen", "running", "serve", "server"]
 
-PATIENCE = 1.0
+SCRIPT_TIMEOUT_S = 1.0
 """Seconds after a signal in which a script may still come to its end."""
 
 _HAS_TIMER = hasattr(signal, "setitimer")
@@ -56,7 +56,7 @@ class SimulatorServer(uvicorn.Server):
             raise Interrupted
         self.should_exit = True
         if _HAS_TIMER:  # again and again: a script may be asked between the signal and the end
-            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+            signal.setitimer(signal.ITIMER_REAL, SCRIPT_TIMEOUT_S)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for connection in list(self.server_state.connections):

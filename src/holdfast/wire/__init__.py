@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .dialects import COUNTING, DIALECTS, Dialect, dialect_of, path_of
     from .errors import TOO_LONG, WireError, is_too_long
     from .gemini import Gemini
-    from .injection import Injected, UserText, continued, injected, said, words
+    from .injection import Injected, UserText, continued_id, inject, last_words, newest_user_text
     from .key_order import in_order, order_of
     from .openrouter import OpenRouter
     from .prompts import PromptReader, Reading
@@ -40,7 +40,7 @@ else:
             ".dialects": "COUNTING DIALECTS Dialect dialect_of path_of",
             ".errors": "TOO_LONG WireError is_too_long",
             ".gemini": "Gemini",
-            ".injection": "Injected UserText continued injected said words",
+            ".injection": "Injected UserText continued_id inject last_words newest_user_text",
             ".key_order": "in_order order_of",
             ".openrouter": "OpenRouter",
             ".prompts": "PromptReader Reading",

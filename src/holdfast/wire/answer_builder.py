@@ -1,4 +1,4 @@
-"""What every dialect's builder shares: what comes out, and what of it can be sent back."""
+"""The base of every dialect's answer builder, and which blocks of an answer can be sent back."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Piece(Struct, frozen=True):
 
 
 class Builder:
-    """What the events of one answer come to. A dialect says in `event` what each adds and in `message` what it was."""
+    """Builds one answer from its events. A dialect implements `event`, which adds one, and `message`, the result."""
 
     stop: Stop = "unknown"
     opened = False
@@ -59,7 +59,7 @@ class Builder:
         raise NotImplementedError
 
     def message(self, *, whole: bool, id: str | None) -> Message:
-        """What was said so far; `id` is the response's."""
+        """The message so far; `id` is the response's."""
         raise NotImplementedError
 
 
@@ -72,7 +72,7 @@ def is_object(text: str) -> bool:
 
 
 def origin_of(id: str | None, raw: Iterable[bytes] = ()) -> str:
-    """A short name of an answer for ids that we have to make: from the response's id, or else from what it says."""
+    """A short name of an answer, for ids that we have to make: a hash of the response's id, or else of its content."""
     source = b"\n".join(raw) if id is None else id.encode("utf-8", "surrogatepass")
     return blake2b(source, digest_size=8).hexdigest()
 
@@ -104,7 +104,8 @@ def plain_extra(extra: Extra) -> Extra:
 
 
 def _shallow(block: Block) -> Block:
-    """A call whose input is nested too deeply has it as a string, as if it were no JSON: the model is told so."""
+    """A block without what is nested too deeply. Such an input of a call becomes a string, as if it were no JSON; the
+    tool then answers with an error."""
     if isinstance(block, Opaque):
         return block
     if isinstance(block, ToolUse) and _is_deep(block.input):
@@ -124,8 +125,8 @@ def _is_deep(raw: bytes) -> bool:
 
 
 def _answerable(blocks: tuple[Block, ...]) -> Iterable[Block]:
-    """Unknown blocks with an id are a call and its output where the provider ran the tool itself; the pair stays, and
-    is no call of ours. One without the other waits for an answer that nobody can give."""
+    """The blocks without unknown calls that nobody here can answer. Two unknown blocks with one id are a call and its
+    output, run by the provider itself: they stay, without the id."""
     ids = [block.call_id for block in blocks if isinstance(block, Opaque) and block.call_id is not None]
     for block in blocks:
         if isinstance(block, Opaque) and block.call_id is not None:

@@ -55,7 +55,7 @@ class AnswerReader:
 
     @property
     def usage(self) -> Usage | None:
-        """What the provider has told so far."""
+        """The usage that the provider has reported so far."""
         return self._tap.usage
 
     @property

@@ -170,8 +170,8 @@ class _Walk:
 
 
 def _grown(raw: bytes, resumed: Resumed) -> Body | None:
-    """A body that differs from an earlier one in its last messages alone, as nearly all do: only those are read. None
-    if it differs in anything else, or cannot be read in this way."""
+    """A body that differs from an earlier one in its last messages alone, as nearly all do: only those are parsed. None
+    if anything else differs, or if they cannot be parsed alone."""
     end = resumed.unchanged_from(raw)
     if end is None:
         return None
@@ -195,7 +195,7 @@ class Anthropic:
     streamed: Extra = (("stream", b"true"),)
     builder: type[Builder] = AnthropicBuilder
 
-    def asked_at(self, path: str) -> str | None:
+    def model_in_path(self, path: str) -> str | None:
         """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
         return "" if path.endswith(("/messages", "/messages/count_tokens")) and "/threads/" not in path else None
 

@@ -134,7 +134,7 @@ class _Block:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether this is a call whose input is not all there: of a last block, after which the limit was met."""
+        """Whether this is a call whose input is incomplete, as the last block's is where the output limit was met."""
         if self.kind != _CALL or self._whole:
             return False
         return not is_object("".join(self._grown.get("input", ())))
@@ -158,8 +158,8 @@ class _Block:
 
 
 def _input(text: str) -> bytes:
-    """A tool's input from the pieces of its JSON; nothing if there were none. What is no JSON stays a JSON string,
-    which no tool takes: the model is told so."""
+    """A tool's input from the pieces of its JSON; empty if there were none. Text that is no JSON becomes a JSON string,
+    to which every tool answers with an error."""
     try:
         return canonical_json(text.encode("utf-8", "surrogatepass")) if text.strip() else b""
     except NotJson:
@@ -222,7 +222,7 @@ class AnthropicBuilder(Builder):
             self.stop = _STOPS.get(reason, "unknown")
 
     def message(self, *, whole: bool, id: str | None) -> Message:
-        """Of a block that was not closed only a text is worth keeping."""
+        """The message so far. A block that was not closed is left out, unless it is a text."""
         readable = [block for block in self._blocks.values() if block.closed or block.kind == "text"]
         if self.stop == "length" and readable and readable[-1].is_cut_off:
             readable.pop()

@@ -38,27 +38,23 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ReadBlock(Struct, frozen=True, gc=False):
-    """A block as the cache sees it, None for one that is no part of the prefix, and what it brings with it.
+    """A block as the cache sees it, and what it brings with it."""
 
-    `special` if it brings anything, or is no part; `at_end` if it ends with the only marker that is on or in it. `late`
-    is the tool that a block which is no part declares, `refers` are those that a result names.
-    """
-
-    block: Block | None
+    block: Block | None  # None for one that is no part of the prefix
     images: bool = False
     citations: bool = False
-    marks: tuple[str, ...] = ()
-    special: bool = True
-    at_end: bool = False
-    refers: tuple[str, ...] = ()
-    late: Late | None = None
+    marks: tuple[str, ...] = ()  # the TTLs of the markers on and in it
+    special: bool = True  # it brings anything, or is no part of the prefix
+    at_end: bool = False  # it ends with the only marker that is on or in it
+    refers: tuple[str, ...] = ()  # the deferred tools that a result names
+    late: Late | None = None  # the deferred tool that it declares
 
 
 def read_block(
     body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool, plain: bytes | None = None
 ) -> ReadBlock | None:
-    """A block of a body. `plain` is its text without the marker it ends with, where that is not to be read; None if it
-    may not be the only one."""
+    """Read a block of a body. `plain` is its text without the marker it ends with, if that is to be left out; None is
+    returned if the block may have further markers."""
     span, marks = body.blocks[index], _NO_MARKS
     compact = _at_once(body.dialect, span, body.raw[span.start : span.end] if plain is None else plain)
     if compact is not None:
@@ -92,8 +88,8 @@ def read_block(
 
 
 def digest_of(body: Body, dialect: Dialect, index: int, border: bool, parts: Sequence[bytes]) -> bytes:
-    """The digest that a block has with these parts: its own bytes without a marker, and the members of its message that
-    hang on it."""
+    """The digest of a block made of these parts: its own bytes without a marker, and the members of its message that
+    belong to it."""
     span, own = body.blocks[index], parts[0]
     compact = _at_once(body.dialect, span, own)
     content = compact[0] if compact is not None else dialect.content(_alone(body, span, own, parts[1:]), 0)
@@ -106,7 +102,7 @@ def _digest(span: BlockSpan, border: bool, content: bytes) -> bytes:
 
 
 def _alone(body: Body, span: BlockSpan, text: bytes, members: Sequence[bytes] | None = None) -> Body:
-    """A body of which only this one block is asked about; `members` are those that hang on it, if they are others."""
+    """A body with this one block. `members` replace the members of its message that belong to it."""
     context, raw = [], text
     for member in [body.raw[start:end] for start, end in span.context] if members is None else members:
         context.append((len(raw), len(raw) + len(member)))
@@ -115,9 +111,9 @@ def _alone(body: Body, span: BlockSpan, text: bytes, members: Sequence[bytes] | 
 
 
 def _at_once(dialect: str, span: BlockSpan, content: bytes) -> tuple[bytes, str, bool, str | None, bool] | None:
-    """Content, kind, whether it can carry a marker, and text of a message's block that is written as its canonical form
-    is and carries no marker: what the dialect would say of it, from one decoding. The last is whether it is flat. None
-    for any other block."""
+    """What the dialect says of a block, from one decoding: content, kind, whether it is markable, text, and whether
+    it is flat. Only for a block of a message that is spelled as its canonical form and carries no marker; None for any
+    other."""
     if dialect != anthropic.NAME or span.section != "messages" or span.form != "object" or span.context:
         return None
     try:
@@ -140,8 +136,8 @@ def _at_once(dialect: str, span: BlockSpan, content: bytes) -> tuple[bytes, str,
 
 
 def _is_flat(members: dict[str, Any]) -> bool:
-    """Whether a block holds no other values, or only a list of parts that hold none: what can be said without a search
-    through all of its bytes."""
+    """Whether a block holds no objects, or only a list of parts that hold none. Such a block needs no search through
+    its bytes."""
     if "cache_control" in members or members.get("type") == "image":
         return False
     for value in members.values():
@@ -180,8 +176,8 @@ def _text_of(content: bytes, kind: str) -> str | None:
 
 
 def _ids(content: bytes, span: BlockSpan, text: str | None, picture: bytes) -> bytes:
-    """Token ids, the role first. A picture is as many tokens as one usually has, the same for the same picture; what
-    stands beside it in its block counts too."""
+    """Token ids, the role first. A picture counts as many tokens as one usually has, with ids that depend on the
+    picture; the rest of its block counts too."""
     if picture:
         count = max(IMAGE_TOKENS, estimate_json(content))
         return array("I", [int.from_bytes(picture[:3], "big")] * count).tobytes()

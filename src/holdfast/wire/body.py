@@ -25,12 +25,12 @@ Ttl = Literal["5m", "1h"]
 
 
 class BlockSpan(Struct, frozen=True, gc=False):
-    """Where a block stands: the smallest part that can carry a marker.
+    """The span of a block, the smallest part that can carry a marker.
 
-    `where` is its path with `{0}` for the message and `{1}` for the item in it; the path is written out only when
-    somebody asks, because a body has a thousand blocks and a report names one. `form` is "object" for a JSON object
-    and "string" for a bare text, which has to be wrapped before it can carry a marker. `context` spans members of the
-    surrounding message or item that belong to the block's identity (a tool_call_id, an unknown field); they hang on
+    `where` is its path with `{0}` for the message and `{1}` for the item in it; the path is formatted only on demand,
+    because a body has a thousand blocks and a report names one. `form` is "object" for a JSON object and "string" for a
+    bare text, which has to be wrapped before it can carry a marker. `context` holds the spans of members of the
+    surrounding message or item that belong to the block's identity (a tool_call_id, an unknown field); they belong to
     the first block of their message.
     """
 

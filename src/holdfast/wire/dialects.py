@@ -27,13 +27,13 @@ class Dialect(Protocol):
 
     name: str
     provider: str  # whose facts a model has that nobody else's name is on
-    images: tuple[bytes, ...]  # what tells a picture in a block's content
+    images: tuple[bytes, ...]  # texts that only a block with a picture has
     marker_keys: tuple[str, ...]  # members that are markers and no content
     text_part: bytes  # what a text part of a user's begins with, up to its literal
     streamed: Extra  # members that ask for a stream with usage
     builder: type[Builder]  # what reads an answer
 
-    def asked_at(self, path: str) -> str | None: ...
+    def model_in_path(self, path: str) -> str | None: ...
     def path(self, model: str) -> tuple[str, dict[str, str]]: ...
     def facts(self, model: str) -> ModelFacts: ...
     def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable: ...
@@ -64,7 +64,7 @@ def dialect_of(path: str) -> tuple[Dialect, str] | None:
     """The dialect of a request path, and the model if the path names it; None for side calls."""
     path = path.partition("?")[0].rstrip("/")
     for dialect in DIALECTS.values():
-        if (model := dialect.asked_at(path)) is not None:
+        if (model := dialect.model_in_path(path)) is not None:
             return dialect, model
     return None
 

@@ -179,7 +179,7 @@ class GeminiBuilder(Builder):
 
 
 def _call(call: Part, name: str) -> Iterator[tuple[str, bytes]]:
-    """A call's members: what else stands there tells how it was streamed and is not taken back."""
+    """The members of a call that the provider takes back; the others are about streaming."""
     if identity := string_of(call.get("id")):
         yield "id", encode_string(identity)
     yield "name", encode_string(name)
@@ -198,7 +198,7 @@ class Gemini:
     streamed: Extra = ()
     builder: type[Builder] = GeminiBuilder
 
-    def asked_at(self, path: str) -> str | None:
+    def model_in_path(self, path: str) -> str | None:
         """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
         match = _path(path)
         return None if match is None else match[1]

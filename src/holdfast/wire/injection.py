@@ -33,39 +33,40 @@ _wrapped = re.compile(r"\s*<([a-zA-Z][\w-]*)>.*</\1>\s*\Z", re.DOTALL).match
 
 
 class Injected(Struct, frozen=True):
-    """A body with texts of ours. `ours` are its blocks that are ours or hold a text of ours, `blocks` is how many it
-    has; `stable` and `context` are the two system texts, where each is a block of its own."""
+    """A body with texts of ours."""
 
     raw: bytes
-    ours: tuple[int, ...]
-    blocks: int
-    stable: int | None = None
-    context: int | None = None
+    ours: tuple[int, ...]  # its blocks that are ours or hold a text of ours
+    blocks: int  # how many it has
+    stable: int | None = None  # the block of the stable system text, where that is a block of its own
+    context: int | None = None  # the block of the context, likewise
 
 
 class UserText(Struct, frozen=True):
-    """The newest thing a user said: the block in front of which something can be told, and its words."""
+    """The newest text of the user: the block in front of which a text can be injected, and its words."""
 
     block: int
     words: str
 
 
 class _Place(Struct, frozen=True):
-    """Where the system texts go: `new` blocks in front of the client's block `at`, in the place of the one that is
-    `removed`; or into the one that is `altered`."""
+    """Where the system texts go: into new blocks in front of the client's block `at`, or into one of the client's blocks."""
 
     splices: tuple[Splice, ...]
     at: int
-    new: int = 0
-    removed: int | None = None
-    altered: int | None = None
+    new: int = 0  # how many blocks are added
+    removed: int | None = None  # the client's block whose place they take
+    altered: int | None = None  # the client's block that gets the texts instead
 
 
-def injected(
+def inject(
     body: Body, stable: str = "", context: str = "", before: Mapping[int, Sequence[str]] = {}, *, joined: bool = False
 ) -> Injected | None:
-    """The body with these texts, those of `before` in front of its blocks; None where it has no place for a system
-    text. `joined` makes one text of a system text that comes as one, also where there could be blocks."""
+    """The body with these texts; None where it has no place for a system text.
+
+    The texts of `before` go in front of the blocks with those numbers. With `joined` a system text that is one string
+    stays one, also where there could be blocks.
+    """
     texts = [text for text in (stable, context) if text]
     place = _system(body, texts, joined) if texts else _Place((), 0)
     if place is None:
@@ -98,10 +99,12 @@ def injected(
 _WITH_BLOCKS = ("anthropic", "openrouter", "gemini")
 
 
-def said(body: Body) -> UserText | None:
-    """The newest thing a user said, if the request ends with it: its last message, apart from notes of the client's own
-    with the role of the system, is the user's, has a text behind all results in it, and no call of a tool waits for its
-    answer."""
+def newest_user_text(body: Body) -> UserText | None:
+    """The newest text of the user, if the request ends with it; None otherwise.
+
+    It does if the last message, apart from the client's own notes with the role of the system, is the user's and has a
+    text behind all results in it, and if no tool call waits for its result.
+    """
     last = newest(body, lambda body, index: body.blocks[index].role == "user")
     if last is None:
         return None
@@ -116,8 +119,8 @@ def said(body: Body) -> UserText | None:
     return UserText(spoken[-1], BETWEEN.join(text_of(body, index) for index in spoken))
 
 
-def words(body: Body) -> str:
-    """What a user said last, wherever that stands."""
+def last_words(body: Body) -> str:
+    """The user's last text, wherever it stands; empty if there is none."""
     for index in range(len(body.blocks) - 1, -1, -1):
         if body.blocks[index].section != "messages":
             break
@@ -133,8 +136,8 @@ def text_of(body: Body, index: int) -> str:
     return string_of(raw if block.form == "string" else (object_of(raw) or {}).get("text")) or ""
 
 
-def continued(body: Body) -> str:
-    """What stands at the provider, by its name, if the request goes on from there; empty if it brings all of it."""
+def continued_id(body: Body) -> str:
+    """The id of the response or conversation at the provider that the request continues; empty if it continues none."""
     if body.dialect != "openai_responses":
         return ""
     within = body.member("conversation") or b""
@@ -143,7 +146,7 @@ def continued(body: Body) -> str:
 
 
 def _waits(body: Body, last: int) -> bool:
-    """Whether of the calls that the model made last more were made than answered, up to this block."""
+    """Whether the model's last tool calls outnumber their results, up to this block."""
     calls, answered, spoke = 0, set[tuple[int, int]](), False
     for index in range(last, -1, -1):
         block = body.blocks[index]

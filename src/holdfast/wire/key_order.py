@@ -1,7 +1,6 @@
-"""The order of the keys in a JSON value, told without the keys: for each object the places of its keys among all of
-them in alphabetical order.
+"""The order of the keys in a JSON value, stored without the keys: per object, each key's place in alphabetical order.
 
-Two values that differ in the order of keys alone have the same keys to sort, so the order of one can be given to the
+Two values that differ in the order of keys alone have the same sorted keys, so the order of one can be given to the
 other. Bytes are moved and never spelled anew, except in the arguments of a call that are JSON within a string.
 """
 
@@ -23,12 +22,12 @@ _STYLES = ((b",", b":"), (b", ", b": "))
 
 
 class _Unfit(ValueError):
-    """The value has no order that can be told, or not the one it is given."""
+    """The value has no order that can be stored, or the given order is that of another value."""
 
 
 def order_of(parts: Sequence[bytes]) -> bytes | None:
-    """The order of the keys in a block: its own bytes, and the members of its message that hang on it. None where it
-    cannot be told."""
+    """The order of the keys in a block: its own bytes, and the members of its message that belong to it. None where it
+    cannot be stored."""
     order = bytearray()
     try:
         for value in _values(parts):
@@ -97,7 +96,7 @@ def _written(raw: bytes, start: int, depth: int, places: Iterator[int], style: i
 
 
 def _members(raw: bytes, start: int, depth: int, places: Iterator[int], style: int | None) -> list[bytes]:
-    """The members of an object, in the order that is due. Inner values take their places in alphabetical order."""
+    """The members of an object in the given order. Inner values use up `places` in alphabetical order of their keys."""
     members, _ = scan.walk_object(raw, start)
     named = sorted(members)
     order: Sequence[int] = range(len(named))

@@ -16,7 +16,7 @@ SYSTEM_ROLES = ("system", "developer")
 
 
 def facts_for(model: str) -> ModelFacts:
-    """What is known of a model that is called in these dialects: OpenAI's own, unless its name tells another's."""
+    """The facts of a model that is called in these dialects: an OpenAI model, unless its name is another provider's."""
     facts = facts_of(model)
     return facts if facts.known or ":" in model else facts_of(f"openai:{model}")
 

@@ -32,7 +32,7 @@ _STOPS: dict[str | None, Stop] = {
 }
 _THOUGHTS = ("reasoning_content", "reasoning")
 _DETAILS = "reasoning_details"
-_GROWING = ("text", "summary", "data", "signature")  # of a detail; its other members are told once
+_GROWING = ("text", "summary", "data", "signature")  # of a detail; its other members come once
 _NO_EXTRA = ("index", "id", "type", "function")
 
 
@@ -116,7 +116,7 @@ class _Call:
         self._arguments: list[str] = []
 
     def add(self, members: dict[str, bytes]) -> str | None:
-        """Takes a delta; gives the tool's name when it is told."""
+        """Add a delta; returns the tool's name when it first appears."""
         function = object_of(members.get("function", b"")) or {}
         new = None if self.name else string_of(function.get("name")) or None
         self.id = self.id or string_of(members.get("id")) or ""
@@ -167,7 +167,7 @@ class ChatBuilder(Builder):
         for name in _THOUGHTS:
             if text := string_of(delta.get(name)):
                 self._thoughts.setdefault(name, []).append(text)
-                shown = shown or text  # some tell a thought under both names
+                shown = shown or text  # some send a thought under both names
         if shown:
             yield Piece("thinking", shown)
         refusal = string_of(delta.get("refusal")) or ""
@@ -216,7 +216,7 @@ class ChatBuilder(Builder):
         return replace(message, content=blocks, extra=plain_extra(message.extra) if blocks else ())
 
     def _whole_calls(self, whole: bool) -> list[_Call]:
-        """The calls that were told to their end: where the answer broke off or met its limit the last may not be."""
+        """The complete calls: where the answer broke off or met its limit, the last may be incomplete."""
         calls = list(self._calls)
         if not whole and not self._finished and calls:
             calls.pop()
@@ -256,7 +256,7 @@ class OpenAIChat(openai.OpenAIDialect):
     streamed: Extra = (("stream", b"true"), ("stream_options", b'{"include_usage":true}'))
     builder: type[Builder] = ChatBuilder
 
-    def asked_at(self, path: str) -> str | None:
+    def model_in_path(self, path: str) -> str | None:
         """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
         return "" if path.endswith("/chat/completions") else None
 

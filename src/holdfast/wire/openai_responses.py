@@ -172,11 +172,11 @@ class ResponsesBuilder(Builder):
         return Message("assistant", returnable(blocks, whole=whole, id_prefix=f"call_{origin_of(id, raw)}_"))
 
     def _is_lost(self, item: Item) -> bool:
-        """A thought that the provider neither keeps nor gave along: its id alone leads nowhere."""
+        """Whether this is a thought that the provider neither stores nor included: its id alone is of no use."""
         return _item_kind(item) == "reasoning" and not self._stored and "encrypted_content" not in item
 
     def _is_cut_off(self, item: Item) -> bool:
-        """A call that was not told to its end, or is none."""
+        """Whether this is a call that is incomplete, or an empty item."""
         if _item_kind(item) != "function_call":
             return not item
         arguments = string_of(item.get("arguments")) or ""
@@ -199,7 +199,7 @@ def _refuses(item: Item) -> bool:
 
 
 def _sendable(item: Item) -> Item:
-    """An item as it goes back: a refusal as the words it is, a call without arguments with none."""
+    """An item as it is sent back: a refusal as a text, a call without arguments with an empty object."""
     item = {key: raw for key, raw in item.items() if raw != b"null"}
     if _item_kind(item) == "message" and _refuses(item):
         parts = [object_of(part) or {} for part in array_of(item["content"]) or ()]
@@ -221,7 +221,7 @@ class OpenAIResponses(openai.OpenAIDialect):
     streamed: Extra = (("stream", b"true"),)
     builder: type[Builder] = ResponsesBuilder
 
-    def asked_at(self, path: str) -> str | None:
+    def model_in_path(self, path: str) -> str | None:
         """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
         return "" if path.endswith("/responses") else None
 

@@ -30,8 +30,8 @@ class OpenRouter(OpenAIChat):
     limit_key = "max_tokens"
     streamed: Extra = (*OpenAIChat.streamed, ("usage", b'{"include":true}'))
 
-    def asked_at(self, path: str) -> str | None:
-        """None: its path is that of Chat Completions, and only the address tells them apart."""
+    def model_in_path(self, path: str) -> str | None:
+        """None: its path is that of Chat Completions, and only the address distinguishes them."""
         return None
 
     def facts(self, model: str) -> ModelFacts:

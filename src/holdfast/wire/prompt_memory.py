@@ -29,8 +29,10 @@ LONGEST_NAME = 200
 
 
 class BlockCache(Generic[T]):
-    """Two generations of packed blocks, and beside them those that are more than a plain block, by their weight. Safe
-    for threads."""
+    """Two generations of packed blocks, and apart from them the blocks that cannot be packed, limited by their weight.
+
+    Safe for threads.
+    """
 
     def __init__(self, most: int, *, heavy: int) -> None:
         self._half, self._heavy = max(1, most // 2), heavy
@@ -109,18 +111,20 @@ _SHORTER = {ttl: len(ending) - 1 for ending, ttl in ENDINGS}
 
 
 class ReadBody:
-    """A body and what its blocks are; `first` is the first of its messages, `special` are the places of those that
-    bring something with them."""
+    """A body, and each of its blocks as it was read."""
 
     caching: Caching
     settings: Mapping[str, bytes]
     prompt: Prompt
 
     def __init__(self, body: Body, first: int) -> None:
-        self.body, self.first = body, first
+        self.body = body
+        self.first = first
+        """The first block of its messages."""
         self.read_blocks: list[ReadBlock] = []
         self.blocks: list[Block | None] = []
         self.special: list[int] = []
+        """The places of blocks that bring something with them."""
         self.referring: list[int] = []
         self.images = self.citations = False
         self.windows = 0
@@ -151,8 +155,9 @@ class ReadBody:
         first, last = bisect_left(other.special, start), bisect_left(other.special, end)
         self.special += other.special[first:last]
 
-    def brought(self) -> tuple[list[Mark], list[int], int]:
-        """The markers as places among the blocks that count, the blocks that do not, and how many markers there are."""
+    def special_parts(self) -> tuple[list[Mark], list[int], int]:
+        """The markers, as places among the blocks of the prefix; the blocks that are no part of it; the number of
+        markers."""
         marks: list[Mark] = []
         left_out: list[int] = []
         count = 0
@@ -197,8 +202,8 @@ def same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index: 
 
 
 def unchanged(earlier: ReadBody, body: Body, index: int) -> ReadBlock | None:
-    """What the block at this place was, if it says the same in both bodies, wherever it stands in the text; only the
-    marker at its end may be gone."""
+    """The block at this place as it was read in the earlier body, if it is the same in both apart from a marker at its
+    end; None otherwise."""
     before, read = earlier.body, earlier.read_blocks[index]
     old, new = before.blocks[index], body.blocks[index]
     shorter = (old.end - old.start) - (new.end - new.start)

@@ -26,7 +26,7 @@ from .body import BlockSpan, Body, Unreadable, is_border
 from .cache_control import ENDINGS
 from .dialects import DIALECTS, Dialect
 from .prompt_memory import LONGEST_NAME, WINDOWS, BlockCache, ReadBody, same_until, unchanged
-from .resume import goes_on, stands_around
+from .resume import continues_body, has_same_end
 from .scan import may_name
 
 KEPT_BODIES = 12_000_000
@@ -47,25 +47,26 @@ T = TypeVar("T")
 
 
 class Reading(Struct, frozen=True, eq=False):
-    """A body as a cache sees it, and the settings that went into its keys. `fresh` are the bytes of blocks that did not
-    stand in the body before, and had to be read; that says nothing of the body itself."""
+    """A body as a cache sees it."""
 
     prompt: Prompt
-    settings: Mapping[str, bytes]
-    fresh: int = 0
+    settings: Mapping[str, bytes]  # those that went into its keys
+    fresh: int = 0  # bytes of blocks that were not in the earlier body and had to be read; no part of what is compared
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reading) and (self.prompt, self.settings) == (other.prompt, other.settings)
 
 
 class PromptReader:
-    """Turns bodies into prompts and remembers what it has read; one for each process is enough. Threads may read at the
-    same time: what was read is not changed any more, and the lock is held only to remember it."""
+    """Turns bodies into prompts and remembers what it has read; one per process is enough.
+
+    Threads may read at the same time: what was read does not change, and the lock is held only to remember it.
+    """
 
     def __init__(
         self, *, kept_bodies: int = KEPT_BODIES, kept_blocks: int = KEPT_BLOCKS, beside: PromptReader | None = None
     ) -> None:
-        """`beside` is one of other bodies with the same blocks: what that has read of a block is known here too."""
+        """`beside` is a reader whose blocks are shared: a block that either of them has read is known to both."""
         self.canonicalised = 0  # bytes of blocks that were not recognised and had to be read
         self._kept_bodies = kept_bodies
         self._bytes = 0
@@ -80,7 +81,7 @@ class PromptReader:
         self._lock = Lock()
 
     def parse(self, dialect: Dialect, raw: bytes, *, model: str = "") -> Body | Unreadable:
-        """The dialect's parse, with an earlier body that began the same to lean on."""
+        """Parse a body, taking over what it shares with an earlier body that began the same."""
         lane = self._find(raw)
         earlier = self._bodies.get(lane)
         if earlier is None:
@@ -92,10 +93,10 @@ class PromptReader:
         return body
 
     def _find(self, raw: bytes) -> bytes:
-        """The conversation of a body that is not parsed yet. Those of one client begin alike; where their messages
-        begin, they part sooner or later."""
+        """The conversation of a body that is not parsed yet: one client's bodies begin alike and differ somewhere in
+        their messages."""
         at, latest = self._starts.get(raw[:_START], (0, b""))
-        if latest:  # most are told apart by little, and what that finds is compared more quickly than hashed
+        if latest:  # the shortest window tells most apart, and comparing what it finds is quicker than hashing more
             lane = self._windows.get((at, WINDOWS[-1], hash(raw[at : at + WINDOWS[-1]])), b"")
             earlier, far = self._bodies.get(lane), at + WINDOWS[0]
             if earlier is not None and earlier.at_length and raw.startswith(memoryview(earlier.body.raw)[at:far], at):
@@ -113,7 +114,7 @@ class PromptReader:
             return last[3]
         lane, earlier, grown = self._earlier(body, model, scope)
         current = self._read_blocks(body, dialect, earlier, grown, rules(model).by_token)
-        marks, left_out, sent = current.brought()
+        marks, left_out, sent = current.special_parts()
         blocks = current.expanded() if current.referring and left_out else current.blocks
         same = (
             grown and earlier is not None and (current.images, current.citations) == (earlier.images, earlier.citations)
@@ -156,16 +157,16 @@ class PromptReader:
         return reading
 
     def _earlier(self, body: Body, model: ModelFacts, scope: str) -> tuple[bytes, ReadBody | None, bool]:
-        """The conversation, what was last read of it or of any other, and whether only its messages have grown."""
+        """The conversation, the last body of it (or of any other), and whether only its messages have grown."""
         lane = self._guesses.pop(id(body), b"")
         earlier = self._bodies.get(lane)
         if (
             earlier is not None
             and earlier.prompt.scope == scope
             and earlier.prompt.model == model.ref
-            and goes_on(earlier.body, body, earlier.first)
+            and continues_body(earlier.body, body, earlier.first)
         ):
-            return lane, earlier, stands_around(earlier.body, body)
+            return lane, earlier, has_same_end(earlier.body, body)
         lane = _lane(body, model, scope)
         return lane, self._bodies.get(lane) or self._latest.get((body.dialect, model.ref)), False
 
@@ -177,8 +178,8 @@ class PromptReader:
     def _read_blocks(
         self, body: Body, dialect: Dialect, earlier: ReadBody | None, grown: bool, with_ids: bool
     ) -> ReadBody:
-        """Every block: taken over from the earlier body where it stands there unchanged, else read. Of one that has
-        `grown` only messages can be others."""
+        """Every block, taken over from the earlier body where it is unchanged there, else read. With `grown` only
+        messages differ."""
         blocks = body.blocks
         current = ReadBody(body, earlier.first if grown and earlier is not None else body.messages_from)
         before: Sequence[BlockSpan] = () if earlier is None else earlier.body.blocks
@@ -218,7 +219,7 @@ class PromptReader:
     def _text(
         self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool, text: bytes, cut: bool
     ) -> ReadBlock | None:
-        """A block by its text; None if a marker was `cut` off from it that may not be its only one."""
+        """A block by its text; None if a marker was `cut` off and the block may have further ones."""
         span = body.blocks[index]
         about = (_about if len(span.role) + len(body.model) > LONGEST_NAME else _usual)(
             body.dialect, body.model, span.section, span.role, span.form, border, with_ids
@@ -269,7 +270,7 @@ class PromptReader:
 
 
 def _about(dialect: str, model: str, section: str, role: str, form: str, border: bool, with_ids: bool) -> bytes:
-    """What a block is read by beside its text."""
+    """What reading a block depends on besides its text."""
     return as_bytes(repr((dialect, model, section, role, form, border, with_ids)) + "\0")
 
 

@@ -71,8 +71,8 @@ class Resumed(Struct, frozen=True):
         return [block for block in others if block.section == name], member.end
 
     def shortened(self, raw: bytes, sections: Sequence[Section] = ()) -> bytes:
-        """The text without the messages taken over, and with nothing in those of the sections that stand unchanged: as
-        valid as the whole, because they were."""
+        """The text without the messages taken over and with unchanged sections emptied. It is valid JSON if the whole
+        is, because what is left out was."""
         members = [self.like.members[name] for name in sections if name in self.like.members]
         cuts = [(m.start, m.end, _EMPTIED.get(raw[m.start], b"")) for m in members if m.end <= self.head]
         parts: list[bytes] = []
@@ -85,7 +85,8 @@ class Resumed(Struct, frozen=True):
 
 
 def resume(raw: bytes, like: Body, member: str) -> Resumed | None:
-    """How far the array of messages under `member` stands unchanged in `raw`; None if nothing can be taken over."""
+    """What can be taken over from an earlier body: its messages, the array under `member`, as far as they are unchanged
+    in `raw`. None if nothing can."""
     array = like.members.get(member)
     if array is None or not like.blocks:
         return None
@@ -104,15 +105,15 @@ def resume(raw: bytes, like: Body, member: str) -> Resumed | None:
     return None
 
 
-def goes_on(before: Body, body: Body, first: int) -> bool:
-    """Whether a body was read on from an earlier one, whose messages begin with the block `first`: then both texts are
-    the same up to there at least, and the block is one object."""
+def continues_body(before: Body, body: Body, first: int) -> bool:
+    """Whether a body was resumed from an earlier one, whose messages begin with the block `first`: then that block
+    is one object in both, and both texts are the same up to it."""
     old, new = before.blocks, body.blocks
     return first < len(old) and first < len(new) and new[first] is old[first]
 
 
-def stands_around(before: Body, body: Body, name: str = "messages") -> bool:
-    """Whether all that comes after the messages is the same in a body that goes on from an earlier one."""
+def has_same_end(before: Body, body: Body, name: str = "messages") -> bool:
+    """Whether all that follows the messages is the same in a body that was parsed by resuming an earlier one."""
     tail = memoryview(before.raw)[before.members[name].end :]
     return len(body.raw) - body.members[name].end == len(tail) and body.raw.endswith(tail)
 

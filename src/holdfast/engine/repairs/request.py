@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from holdfast.caches import Prompt
 from holdfast.core.repairs import MOVES, ByteMemory, ChangedLine, InsertedText, Mode, Name, Repair, RepairState
-from holdfast.wire import Body, Splice, continued, rewrite
+from holdfast.wire import Body, Splice, continued_id, rewrite
 
 MOVING = frozenset({"volatile-value", "memory-to-tail"})
 """Repairs that tell a value elsewhere than where the client says it: a request goes with both or without both, because
@@ -45,7 +45,7 @@ class Work:
         self.mode, self.on, self.skip = mode, mode in MOVES, skip
         self.narrow = mode == "values"
         self.moves = self.on and not skip & MOVING
-        self.continued = continued(body) if self.on else ""
+        self.continued = continued_id(body) if self.on else ""
         self.origin: Sequence[int] = prompt.origin or range(len(prompt.blocks))
         self.tools: list[int] = []
         self.texts: list[int] = []

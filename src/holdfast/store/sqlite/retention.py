@@ -1,12 +1,11 @@
-"""What ends and what ages: lanes, sessions, blobs that nobody owns any more; old calls, breaks and events.
+"""Removal of what ends and what ages: lanes, sessions and blobs without an owner; old calls, breaks and events.
 
-What is old is removed in small steps, so that other writes are never held up for long; then lanes and sessions that
-have none of it left, with all that belongs to them. A lane goes only when no call of it is left, asked in the
-transaction that removes it: one that was used lately stays, whatever happens meanwhile. Sums stay. Sessions that are to
-be kept are not touched at all.
+Old rows are removed in small steps, so that other writes never wait long. Lanes and sessions without any rows follow,
+with all that belongs to them. Whether a lane has a call left is asked in the transaction that removes it, so a lane
+that was used lately stays. Sums stay. Protected sessions are not touched at all.
 
-A blob's file goes in a transaction after the one that removed its last row, and only if no row names it again: a crash
-in between leaves a file too many, never a row without its file.
+A blob's file is removed in a transaction after the one that removed its last row, and only if no row names it again: a
+crash in between leaves a file too many, never a row without its file.
 """
 
 from __future__ import annotations
@@ -45,14 +44,16 @@ _OLD: dict[Table, str] = {
 }
 _LANES = (
     f"FROM lanes WHERE started_at < :before AND session {_NOT_KEPT} AND NOT EXISTS "
-    "(SELECT 1 FROM calls WHERE calls.tenant = lanes.tenant AND calls.lane = lanes.id {newer})"
+    "(SELECT 1 FROM calls WHERE calls.tenant = lanes.tenant AND calls.lane = lanes.id {recent_calls})"
 )
 _SESSIONS = (
     f"FROM sessions WHERE started_at < :before AND id {_NOT_KEPT} "
-    "AND NOT EXISTS (SELECT 1 FROM lanes WHERE lanes.tenant = sessions.tenant AND lanes.session = sessions.id {begun}) "
-    "AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.tenant = sessions.tenant AND calls.session = sessions.id {newer}) "
+    "AND NOT EXISTS (SELECT 1 FROM lanes WHERE lanes.tenant = sessions.tenant "
+    "AND lanes.session = sessions.id {recent_lanes}) "
+    "AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.tenant = sessions.tenant "
+    "AND calls.session = sessions.id {recent_calls}) "
     "AND NOT EXISTS (SELECT 1 FROM events JOIN streams ON streams.id = events.stream WHERE "
-    "streams.tenant = sessions.tenant AND streams.session = sessions.id {told})"
+    "streams.tenant = sessions.tenant AND streams.session = sessions.id {recent_events})"
 )
 
 
@@ -117,14 +118,16 @@ def kept_sessions(sessions: Iterable[str], client: str | None, connection: sqlit
 def count(connection: sqlite3.Connection, before: int, kept: Kept) -> dict[str, int]:
     """What would go, by table."""
     values = {"before": before, "kept": kept}
-    newer, begun, told = (
+    recent_calls, recent_lanes, recent_events = (
         "AND calls.started_at >= :before",
         "AND lanes.started_at >= :before",
         "AND events.at >= :before",
     )
     questions: dict[str, str] = {table: f"FROM {table} WHERE {_OLD[table]}" for table in TABLES}
-    questions["lanes"] = _LANES.format(newer=newer)
-    questions["sessions"] = _SESSIONS.format(newer=newer, begun=begun, told=told)
+    questions["lanes"] = _LANES.format(recent_calls=recent_calls)
+    questions["sessions"] = _SESSIONS.format(
+        recent_calls=recent_calls, recent_lanes=recent_lanes, recent_events=recent_events
+    )
     return {
         name: int(connection.execute(f"SELECT count(*) {question}", values).fetchone()[0])
         for name, question in questions.items()
@@ -147,7 +150,7 @@ def prune_rows(transaction: Transaction, operation: PruneRows) -> int:
 def prune_lanes(transaction: Transaction, operation: PruneLanes) -> int:
     transaction.insert_deferred()
     connection = transaction.connection
-    question = f"SELECT tenant, id {_LANES.format(newer='')} LIMIT {LANES}"
+    question = f"SELECT tenant, id {_LANES.format(recent_calls='')} LIMIT {LANES}"
     rows = connection.execute(question, _values(operation)).fetchall()
     for tenant, lane in rows:
         _drop_lane_state(transaction, tenant, lane)
@@ -158,7 +161,7 @@ def prune_lanes(transaction: Transaction, operation: PruneLanes) -> int:
 def prune_sessions(transaction: Transaction, operation: PruneSessions) -> int:
     transaction.insert_deferred()
     connection = transaction.connection
-    question = f"SELECT tenant, id {_SESSIONS.format(newer='', begun='', told='')} LIMIT {LANES}"
+    question = f"SELECT tenant, id {_SESSIONS.format(recent_calls='', recent_lanes='', recent_events='')} LIMIT {LANES}"
     rows = connection.execute(question, _values(operation)).fetchall()
     for tenant, session in rows:
         _release(transaction, tenant, Owner("session", session))
