@@ -108,8 +108,8 @@ def deferral(tasks: int = tools.TASKS) -> tuple[float, float, int]:
     array alone; then the tokens that a search brings."""
     route = tools.ROUTES[0][:3]
     name, dialect, setting = route
-    asked = tools._tasks(tasks)
-    plain, deferred = (asyncio.run(tools._play(name, dialect, mode, setting, asked)) for mode in ("never", "always"))
+    asked = tools.workload_tasks(tasks)
+    plain, deferred = (asyncio.run(tools.play(name, dialect, mode, setting, asked)) for mode in ("never", "always"))
     return (
         1 - deferred.definitions / plain.definitions,
         1 - deferred.declared / plain.declared,

@@ -196,7 +196,7 @@ async def _searched(deferral: Deferral, cache: Cache) -> tuple[Decimal, tuple[st
             session=ToolSession(id="s", workspace=room, home=Path(scratch, "home")),
         )
         async with toolbox:
-            for number, task in enumerate(searching._tasks(TASKS)):
+            for number, task in enumerate(searching.workload_tasks(TASKS)):
                 clock.advance(LONG if number == TASKS // 2 else QUICK)
                 messages.append(Message("user", (Text(task),)))
                 while True:
@@ -222,10 +222,10 @@ async def _searched(deferral: Deferral, cache: Cache) -> tuple[Decimal, tuple[st
 
 
 def deferral() -> Iterator[Effect]:
-    tasks = searching._tasks(TASKS)
+    tasks = searching.workload_tasks(TASKS)
     for name, mode in (("anthropic:claude-haiku-4-5", "auto"), ("anthropic:claude-opus-4-6", "always")):
         arm, plain = (
-            asyncio.run(searching._play(name, "anthropic", each, "auto", tasks))  # type: ignore[arg-type]
+            asyncio.run(searching.play(name, "anthropic", each, "auto", tasks))  # type: ignore[arg-type]
             for each in (mode, "never")
         )
         _expect(arm.answers == plain.answers, "the arms did not end alike")

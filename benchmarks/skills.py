@@ -46,7 +46,7 @@ def run(*, quick: bool) -> Iterator[Result]:
         write(root, MANY)
         yield from _loading(root, rounds=3 if quick else 12)
         yield from _searching(load_skills(global_dir=root, workspace_dir=None), rounds=200 if quick else 2_000)
-    yield from _workload(_tasks(TASKS // 3 if quick else TASKS))
+    yield from _workload(workload_tasks(TASKS // 3 if quick else TASKS))
 
 
 def write(root: Path, count: int) -> None:
@@ -123,9 +123,9 @@ class Played(Struct):
 
 
 def _workload(tasks: list[str]) -> Iterator[Result]:
-    base = asyncio.run(_play(PASTED, tasks))
+    base = asyncio.run(play(PASTED, tasks))
     for arm in ARMS:
-        played = asyncio.run(_play(arm, tasks))
+        played = asyncio.run(play(arm, tasks))
         note = (
             f"${base.dollars:.4f} -> ${played.dollars:.4f}, {base.prompt // base.requests:,} -> "
             f"{played.prompt // played.requests:,} tokens a request, {played.requests} requests for {base.requests}, "
@@ -135,7 +135,7 @@ def _workload(tasks: list[str]) -> Iterator[Result]:
         yield Result(f"{arm.name}: breaks", float(base.breaks + played.breaks), "", 0, "lower", "of both arms")
 
 
-def _tasks(count: int) -> list[str]:
+def workload_tasks(count: int) -> list[str]:
     """A few skills are needed often, others once."""
     chance, names = Random(SEED), [f"{VERBS[n % 10]}-{THINGS[n // 10]}-{n}" for n in range(LIBRARY)]
     wanted = chance.choices(names, weights=[1 / (1 + rank) ** 1.5 for rank in range(LIBRARY)], k=count)
@@ -169,7 +169,7 @@ def _asked(messages: tuple[Message, ...]) -> tuple[int, str, str, str]:
     raise RuntimeError("the request asks for nothing")
 
 
-async def _play(arm: Arm, tasks: list[str]) -> Played:
+async def play(arm: Arm, tasks: list[str]) -> Played:
     clock = VirtualClock(START)
     simulator = Simulator(script=Script(name="bench", function=reply), clock=clock)
     engine, played, messages = EngineCore(Settings(), strict=True), Played(), list[Message]()

@@ -69,7 +69,7 @@ _task = re.compile(r"Task (\d+): (.+) \[(\w+)\]$").match
 
 
 def run(*, quick: bool) -> Iterator[Result]:
-    tasks = _tasks(TASKS // 4 if quick else TASKS)
+    tasks = workload_tasks(TASKS // 4 if quick else TASKS)
     for route in ROUTES:
         yield from _compared(*route, tasks)
     yield from _search(rounds=200 if quick else 2_000)
@@ -97,9 +97,9 @@ class Played(Struct):
 def _compared(
     model: str, dialect: str, setting: Setting, modes: tuple[Mode, ...], tasks: list[str]
 ) -> Iterator[Result]:
-    plain, turns = asyncio.run(_play(model, dialect, "never", setting, tasks)), len(tasks)
+    plain, turns = asyncio.run(play(model, dialect, "never", setting, tasks)), len(tasks)
     for mode in modes:
-        arm = asyncio.run(_play(model, dialect, mode, setting, tasks))
+        arm = asyncio.run(play(model, dialect, mode, setting, tasks))
         if arm.answers != plain.answers:
             raise RuntimeError(f"{model}: the session with deferral {mode!r} did not end like the one without")
         name = f"{model.partition(':')[2]} {arm.carrier}, {mode}"
@@ -124,7 +124,7 @@ def _compared(
         yield Result(f"{name}: breaks", float(arm.breaks + plain.breaks), "", 0, "lower", "of both arms")
 
 
-def _tasks(count: int) -> list[str]:
+def workload_tasks(count: int) -> list[str]:
     """What the user asks for: a few tools often, others once, in other words than those of their descriptions."""
     definitions, chance = catalogue(), Random(SEED)
     wanted = chance.choices(definitions, weights=[1 / (1 + rank) for rank in range(len(definitions))], k=count)
@@ -216,7 +216,7 @@ def _definition(tool: str) -> Definition:
     return next(definition for definition in catalogue() if _name(definition) == tool)
 
 
-async def _play(model: str, dialect: str, mode: Mode, setting: Setting, tasks: list[str]) -> Played:
+async def play(model: str, dialect: str, mode: Mode, setting: Setting, tasks: list[str]) -> Played:
     clock = VirtualClock(START)
     simulator = Simulator(script=Script(name="bench", function=reply), clock=clock)
     engine = EngineCore(Settings(), strict=True)

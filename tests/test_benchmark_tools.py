@@ -22,8 +22,8 @@ from benchmarks.tools_catalogue import ASKED, SIZES, catalogue
 def test_deferral_saves_definitions_and_changes_no_outcome(
     model: str, dialect: str, setting: tools.Setting, carrier: str
 ) -> None:
-    tasks = tools._tasks(5)
-    plain, deferred = (asyncio.run(tools._play(model, dialect, mode, setting, tasks)) for mode in ("never", "always"))
+    tasks = tools.workload_tasks(5)
+    plain, deferred = (asyncio.run(tools.play(model, dialect, mode, setting, tasks)) for mode in ("never", "always"))
     assert deferred.carrier == carrier
     assert deferred.answers == plain.answers
     assert len(plain.answers) == len(tasks)

@@ -146,9 +146,9 @@ class Bench:
             await self.sessions.close()
             self.engine.close(now=self.clock.now())
         else:
-            for session in tuple(self.sessions._open.values()):
+            for session in tuple(self.sessions.open_sessions()):
                 await session.box.close()
-                session._log.close()
+                session.disk_log.close()
         self.store.close()
         self.bus.close()
         self.open()
@@ -202,8 +202,8 @@ class _Recording:
     def open(self, request: Any) -> Any:
         bench = self._bench
         bench.sent.append((request.dialect, request.model, request.raw))
-        session = bench.sessions._open.get(request.session)
-        logged = () if session is None else reversed(session._log.envelopes)
+        session = next((each for each in bench.sessions.open_sessions() if each.id == request.session), None)
+        logged = () if session is None else reversed(session.disk_log.envelopes)
         told = next((event.payload for event in logged if isinstance(event.payload, WindowSent)), None)
         bench.sent_by.append((request.session, None if told is None else told.reset))
         return self._provider.open(request)

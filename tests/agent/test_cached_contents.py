@@ -74,7 +74,7 @@ def forget(found: Bench) -> None:
 
 async def settled(found: Bench) -> None:
     """Until the calls beside the requests are over."""
-    while found.sessions.contents._tasks:
+    while found.sessions.contents.under_way:
         await asyncio.sleep(0)
 
 
@@ -179,7 +179,7 @@ class TestLifecycle:
             found.clock.advance(3_600)
             await asyncio.sleep(0.01)
             assert live(found) == []  # and does, where nobody comes back
-            assert session.id in found.sessions._open
+            assert session in found.sessions.open_sessions()
 
     async def test_a_process_for_each_message_pays_for_one_that_it_never_names_once_a_day(self, tmp_path: Path) -> None:
         async with bench(tmp_path) as found:
@@ -326,7 +326,7 @@ class TestFailures:
                 def __init__(self, provider: Any) -> None:
                     self.open = provider.open
 
-            found.sessions.provider = found.sessions.contents._provider = Plain(found.sessions.provider)
+            found.sessions.provider = found.sessions.contents.provider = Plain(found.sessions.provider)
             with caplog.at_level(logging.WARNING):
                 for _ in range(2):
                     session = await found.sessions.create()
@@ -350,9 +350,9 @@ class TestFailures:
             for number in range(4):
                 await session.ask(f"question {number}")
                 found.clock.advance(30)
-                if found.sessions.contents._tasks:
+                if found.sessions.contents.under_way:
                     break
-            assert found.sessions.contents._tasks
+            assert found.sessions.contents.under_way
             await session.end()
             assert len(made(found)) == 1
             assert live(found) == []

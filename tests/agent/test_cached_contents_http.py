@@ -63,7 +63,7 @@ async def talk(simulator: Watched, session: Session, turns: int, pause: float = 
     for number in range(turns):
         turn = await session.ask(f"question {number}")
         assert turn.ended == "completed", turn.problem
-        while session.sessions.contents._tasks:
+        while session.sessions.contents.under_way:
             await asyncio.sleep(0.001)
         simulator.clock.advance(pause)
 

@@ -20,7 +20,7 @@ from tests.agent.transcripts import newest_results
 
 async def settled(session: Session) -> None:
     """Until nobody is at work."""
-    while session.children or session.crew._batches:
+    while session.children or session.crew.under_way:
         await asyncio.sleep(0)
 
 

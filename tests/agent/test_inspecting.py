@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.inspection import _content_words
+from holdfast.agent.inspection import block_text
 from holdfast.config.sections.agent import Mask
 from holdfast.records import Image, Request
 from holdfast.simulator.messages import Reply, ToolCall, Words
@@ -27,7 +27,7 @@ from tests.agent.summaries import small, summarizer, talk
     ],
 )
 def test_a_block_is_shown_by_its_words(block: object, said: str) -> None:
-    assert _content_words(block) == said
+    assert block_text(block) == said
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])

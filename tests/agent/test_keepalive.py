@@ -33,7 +33,7 @@ async def visit(bench: Bench, *, spoiled: bool = False) -> None:
             bench.simulator.faults.add(Fault("status", times=0, options=Options(status=529)))
         for _ in range(PAUSE_S // STEP_S):
             bench.clock.advance(STEP_S)
-            await bench.sessions._keepalive.round()
+            await bench.sessions.keepalive.round()
         bench.simulator.faults.clear()
 
 
@@ -145,7 +145,7 @@ def test_while_one_ping_is_under_way_the_next_session_may_do_what_it_likes(tmp_p
 
             before: list[int] = []
             first.provider = Replaced(slow)
-            await bench.sessions._keepalive.round()
+            await bench.sessions.keepalive.round()
             pinged = [sender for sender, _ in bench.sent_by[before[0] :]]
             assert pinged == ([second.id] if meanwhile == "nothing" else [])
             free.set()

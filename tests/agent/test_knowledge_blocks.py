@@ -84,7 +84,7 @@ async def test_e15_with_caching_off_it_is_one_text_joined_by_empty_lines(
         assert isinstance(bench, KnowledgeBench)
         (block,) = bench.system()
         assert "cache_control" not in block
-        session = next(iter(bench.sessions._open.values()))
+        session = bench.sessions.open_sessions()[0]
         composed = session.state.composed
         assert composed is not None
         parts = [composed.system, composed.preferences, *([session.state.context] if context else [])]

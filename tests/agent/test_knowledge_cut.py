@@ -91,7 +91,8 @@ async def test_an_agent_that_corrects_a_part_sees_what_somebody_else_made_of_the
 ) -> None:
     async with KnowledgeBench(tmp_path) as bench:
         entry = bench.add("Deployment rule", TOKEN)
-        bench.sessions._tools = (changing(bench, entry.id, content=REVIEW),)
+        bench.more = {"tools": (changing(bench, entry.id, content=REVIEW),)}
+        await bench.restart()
         session = await bench.sessions.create()
         await session.ask(ASKED)
         await session.ask(calls(("wait", {}), ("knowledge_replace", {"id": entry.id, **given})))
@@ -103,7 +104,8 @@ async def test_an_agent_that_corrects_a_part_sees_what_somebody_else_made_of_the
 async def test_an_agent_that_corrects_the_content_sees_the_title_that_somebody_else_gave(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path) as bench:
         entry = bench.add("Deployment rule", TOKEN)
-        bench.sessions._tools = (changing(bench, entry.id, title="Shipping rule"),)
+        bench.more = {"tools": (changing(bench, entry.id, title="Shipping rule"),)}
+        await bench.restart()
         session = await bench.sessions.create()
         await session.ask(ASKED)
         await session.ask(calls(("wait", {}), ("knowledge_replace", {"id": entry.id, "content": REVIEW})))
@@ -116,17 +118,18 @@ async def test_an_agent_that_corrects_the_content_sees_the_title_that_somebody_e
 async def test_what_a_tool_said_in_an_answer_that_was_lost_is_told(tmp_path: Path, tool: str) -> None:
     async with KnowledgeBench(tmp_path) as bench:
         entry = bench.add("Deployment rule", TOKEN)
-        bench.sessions._tools = (changing(bench, entry.id, content=REVIEW),)
+        bench.more = {"tools": (changing(bench, entry.id, content=REVIEW),)}
+        await bench.restart()
         session = await bench.sessions.create()
         await session.ask(ASKED)
-        write = session._log.append
+        write = session.disk_log.append
 
         def append(envelopes: Any) -> None:
             if any(isinstance(each.payload, TurnToolsAnswered) for each in envelopes):
                 raise Killed
             write(envelopes)
 
-        session._log.append = append  # type: ignore[method-assign]
+        session.disk_log.append = append  # type: ignore[method-assign]
         given: dict[str, Any] = {"query": entry.id} if tool == "recall" else {"id": entry.id}
         if tool == "knowledge_replace":
             given["confidence"] = 0.5

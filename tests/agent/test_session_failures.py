@@ -224,10 +224,9 @@ async def test_a_session_that_is_in_use_is_not_opened_a_second_time(tmp_path: Pa
         await session.ask("hello")
         with pytest.raises(HoldfastError, match="open already"):
             await bench.sessions.resume(session.id)
-        bench.sessions.forget(session)  # as another process would see it
-        with pytest.raises(HoldfastError, match="in use by another process"):
-            await bench.sessions.resume(session.id)
-        bench.sessions._open[session.id] = session
+        async with Bench(tmp_path) as other:
+            with pytest.raises(HoldfastError, match="in use by another process"):
+                await other.sessions.resume(session.id)
         forked = await bench.sessions.fork(session.id)
         assert (await forked.ask("and I?")).ended == "completed"
         assert (await session.ask("still mine")).ended == "completed"

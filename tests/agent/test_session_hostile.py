@@ -209,7 +209,7 @@ async def test_a_turn_that_is_cancelled_after_its_log_was_closed_is_cancelled(tm
     async with Bench(tmp_path) as bench:
         session = await bench.sessions.create()
         task = await _under_way(bench, session)
-        session._log.close()
+        session.disk_log.close()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -249,9 +249,9 @@ async def test_a_session_whose_log_was_removed_says_so_and_lets_the_others_close
     first.box.turn_over()  # something to be kept, for which there is no place
     with pytest.raises(HoldfastError, match="removed"):
         await bench.sessions.close()
-    assert not bench.sessions._open
-    assert first._log.closed
-    assert second._log.closed
+    assert not bench.sessions.open_sessions()
+    assert first.disk_log.closed
+    assert second.disk_log.closed
     await bench.close()
 
 

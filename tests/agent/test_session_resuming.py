@@ -174,17 +174,17 @@ async def test_tools_that_were_declared_anew_at_a_load_are_declared_so_after_a_k
         bench.clock.advance(3 * DAY)
         await bench.restart()
         session = await bench.sessions.resume(session.id)
-        write = session._log.append
+        write = session.disk_log.append
 
         def append(envelopes: Sequence[Envelope]) -> None:
             if any(isinstance(each.payload, TurnAnswered) for each in envelopes):
                 raise KeyboardInterrupt
             write(envelopes)
 
-        session._log.append = append  # type: ignore[method-assign]
+        session.disk_log.append = append  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
             await session.ask("one")
-        session._log.append = write  # type: ignore[method-assign]
+        session.disk_log.append = write  # type: ignore[method-assign]
         await bench.restart(clean=False)
         session = await bench.sessions.resume(session.id)
         await session.ask("two")

@@ -51,6 +51,12 @@ MODEL = "gemini-2.5-pro"
 CONFIG: Any = {"system_instruction": MANUAL}
 
 
+def beside_tasks() -> set[asyncio.Task[Any]]:
+    """The calls that are made beside a request of an asynchronous client."""
+    current = asyncio.current_task()
+    return {task for task in asyncio.all_tasks() if task is not current}
+
+
 def beside() -> None:
     """Wait for what is done beside the requests."""
     for thread in threading.enumerate():
@@ -109,7 +115,7 @@ class TestCachedContents:
 
                 async def ask(said: list[dict[str, Any]]) -> str | None:
                     found = await client.aio.models.generate_content(model=MODEL, contents=said, config=CONFIG)
-                    await asyncio.gather(*http._transport._tasks)
+                    await asyncio.gather(*beside_tasks())
                     return found.text
 
                 for said in turns(6):
@@ -296,7 +302,7 @@ class TestFailingBeside:
                 for said in turns(4):
                     await client.aio.models.generate_content(model=MODEL, contents=said, config=CONFIG)
                     await asyncio.sleep(0)
-                under_way.append(len(http._transport._tasks))
+                under_way.append(len(beside_tasks()))
 
         asyncio.run(run())
         assert brought == [0] * under_way[0]

@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from typing import Any
 
 import anthropic
@@ -206,25 +207,36 @@ class TestSending:
 
     @each_library
     def test_closing_closes_both(self, inside: Inside, library: str) -> None:
-        with inside.engine.http_client(library=library) as http:
-            sending = http._transport._client
-            assert not sending.is_closed
+        class Sending(import_module(library).BaseTransport):
+            closed = False
+
+            def close(self) -> None:
+                self.closed = True
+
+        sending, other = Sending(), Sending()
+        with inside.engine.http_client(library=library, transport=sending) as http:
+            assert not sending.closed
         assert http.is_closed
-        assert sending.is_closed
-        other = inside.engine.http_client(library=library)
-        other.close()
-        assert other._transport._client.is_closed
+        assert sending.closed
+        inside.engine.http_client(library=library, transport=other).close()
+        assert other.closed
 
     @each_library
     def test_closing_closes_both_asynchronously(self, inside: Inside, library: str) -> None:
+        class Sending(import_module(library).AsyncBaseTransport):
+            closed = False
+
+            async def aclose(self) -> None:
+                self.closed = True
+
         async def run() -> None:
-            async with inside.engine.async_http_client(library=library) as http:
-                sending = http._transport._client
+            sending, other = Sending(), Sending()
+            async with inside.engine.async_http_client(library=library, transport=sending) as http:
+                assert not sending.closed
             assert http.is_closed
-            assert sending.is_closed
-            other = inside.engine.async_http_client(library=library)
-            await other.aclose()
-            assert other._transport._client.is_closed
+            assert sending.closed
+            await inside.engine.async_http_client(library=library, transport=other).aclose()
+            assert other.closed
 
         asyncio.run(run())
 

@@ -73,7 +73,7 @@ def through_the_agent(place: Path, provider: str, retention: str) -> list[bytes]
             for number in range(TURNS):
                 turn = await session.ask(f"question {number}")
                 assert turn.ended == "completed", turn.problem
-                while bench.sessions.contents._tasks:
+                while bench.sessions.contents.under_way:
                     await asyncio.sleep(0)
                 bench.clock.advance(30)
             return [raw for _, _, raw in bench.sent]
@@ -102,9 +102,11 @@ def through_the_gateway(place: Path, provider: str, retention: str) -> list[byte
 
 def through_an_sdk_client(place: Path, provider: str, retention: str) -> list[bytes]:
     chosen = Cache(strategy="zones", adaptive=False, retention=retention)  # type: ignore[arg-type]
-    with served() as (simulator, clock, upstream), opened(place, chosen) as inside, inside.engine.http_client() as http:
-        assert inside.engine._passages is not None
-        inside.engine._passages.clock = clock.now
+    with (
+        served() as (simulator, clock, upstream),
+        opened(place, chosen, clock=clock.now) as inside,
+        inside.engine.http_client() as http,
+    ):
         for turns in range(1, TURNS + 1):
             path, body, headers = asked(provider, turns)
             raw = json.dumps(body).encode()

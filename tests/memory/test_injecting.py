@@ -411,9 +411,9 @@ class TestNeverGiven:
     def test_its_lanes_push_none_out(self, doors: Doors) -> None:
         door = doors(memory=Memory(inject=True, inject_tenants=("t-other",)))
         passage = sent(door, QUESTION)
-        assert door.injecting._lanes.peek(passage.lane) is None
+        assert door.injecting.recent_lanes.peek(passage.lane) is None
         door.configure(inject_tenants=())
-        assert door.injecting._lanes.peek(sent(door, QUESTION, session="t").lane) is not None
+        assert door.injecting.recent_lanes.peek(sent(door, QUESTION, session="t").lane) is not None
 
 
 class TestAlike:

@@ -186,16 +186,16 @@ class TestTogether:
         ids = door.learn()
         other = MemoryDoor(tmp_path / "m.db")
         other.clock.set(door.clock.now())
-        decided, theirs = door.injecting._decide, list[Passage]()
+        assert door.store is not None
+        put, theirs = door.store.put_injection, list[Passage]()
 
-        def interrupted(*arguments: Any) -> Any:
-            found = decided(*arguments)
+        def interrupted(*arguments: Any, **more: Any) -> Any:
             if not theirs:  # now the other one is quicker, and knows something else
                 door.knowledge().edit(ids["Pointer arithmetic"], content="It comes from elsewhere.")
                 theirs.append(sent(other, QUESTION))
-            return found
+            return put(*arguments, **more)
 
-        monkeypatch.setattr(door.injecting, "_decide", interrupted)
+        monkeypatch.setattr(door.store, "put_injection", interrupted)
         ours = sent(door, QUESTION)
         other.close()
         assert b"elsewhere" in theirs[0].raw
@@ -255,9 +255,9 @@ class TestState:
         monkeypatch.setattr("holdfast.memory.injection.TENANTS", 2)
         door.learn()
         sent(door, QUESTION)
-        assert [door.injecting._has_memory(name) for name in (TENANT, "a", "b", "c", TENANT)] == [
-            True,
-            *[False] * 3,
-            True,
-        ]
-        assert len(door.injecting._tenants) <= 2
+        assert door.store is not None
+        injected, asked = door.store.injected, list[str]()
+        monkeypatch.setattr(door.store, "injected", lambda tenant: asked.append(tenant) or injected(tenant))
+        names = (TENANT, TENANT, "a", "b", "c", TENANT)
+        assert [door.injecting.has_memory(name) for name in names] == [True, True, *[False] * 3, True]
+        assert asked == ["a", "b", "c", TENANT]

@@ -288,7 +288,7 @@ class Played:
 
     async def killed(self) -> None:
         """The process ends at some write of a turn: neither that one nor any after it is made."""
-        log, left = self.session._log, self.random.randrange(1, 9)
+        log, left = self.session.disk_log, self.random.randrange(1, 9)
         write = log.append
 
         def append(envelopes: Any) -> None:

@@ -186,8 +186,8 @@ class TestForgetting:
         registry = SkillActivationRegistry(hard_tokens=100_000)
         loaded(registry, sized("odd", 50_000))
         tried: list[str] = []
-        digest = activation._digest
-        monkeypatch.setattr(activation, "_digest", lambda text: tried.append(text) or digest(text))
+        digest = activation.text_digest
+        monkeypatch.setattr(activation, "text_digest", lambda text: tried.append(text) or digest(text))
         page = "# Skill: odd (source: global)\n\n" * 30_000
         registry.keep([Message("user", (ToolResult("look-1", (Text(page),)),))])
         assert (names(registry), len(tried)) == ([], 100)

@@ -194,8 +194,8 @@ def test_d59_7_the_index_stands_in_the_stable_text(process: Process) -> None:
 
 def test_what_the_index_says_is_what_breaks_are_explained_by() -> None:
     """The core cannot import the texts that it recognises."""
-    assert f"{HEADING}\n{HINT}\n\n" == skill_texts._INDEX
-    counted = skill_texts._left_out(LEFT_OUT.format(number=1_234))
+    assert f"{HEADING}\n{HINT}\n\n" == skill_texts.INDEX
+    counted = skill_texts.read_left_out(LEFT_OUT.format(number=1_234))
     assert counted is not None
     assert counted[1] == "1234"
 

@@ -281,10 +281,10 @@ def test_a_strangers_regular_expressions_are_not_applied(tmp_path: Path) -> None
 
 def test_a_schema_is_compiled_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path, tool_named("t", says(), input_schema=PATH))
-    validation._compiled.cache_clear()
+    validation.compile_schema.cache_clear()
     for _ in range(3):
         bench.one("t", {"path": "a"})
-    assert validation._compiled.cache_info().misses == 1
+    assert validation.compile_schema.cache_info().misses == 1
 
 
 def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,9 +184,9 @@ def test_a_call_that_ignores_its_end_is_left_behind(tmp_path: Path, caplog: pyte
         tool = tool_named("slow", hang(ignores=True), "write", timeout_s=0.02)
         bench = Bench(tmp_path, tool, tool_named("next", says(), "write"))
         first, second = await bench.dispatcher.run([call("slow"), call("next")])
-        assert time_limits._left
+        assert time_limits.left_behind
         assert text(second) == "done"
-        while time_limits._left:
+        while time_limits.left_behind:
             await asyncio.sleep(0.01)
         return text(first)
 
@@ -210,7 +210,7 @@ def test_a_thread_that_hangs_is_told_and_left_behind(tmp_path: Path) -> None:
         (answer,) = await Bench(tmp_path, tool_named("t", run, timeout_s=0.02)).dispatcher.run([call("t")])
         assert "may still be at work" in text(answer)
         over.set()
-        while time_limits._left:
+        while time_limits.left_behind:
             await asyncio.sleep(0.01)
 
     asyncio.run(main())
@@ -375,7 +375,7 @@ def test_cancelling_the_run_while_a_call_is_ending_leaves_nothing_behind(tmp_pat
         with pytest.raises(asyncio.CancelledError):
             await task
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert not time_limits._left
+        assert not time_limits.left_behind
 
     asyncio.run(main())
 

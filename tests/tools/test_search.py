@@ -268,13 +268,15 @@ def test_the_library_is_imported_when_it_is_needed() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_index_is_built_once() -> None:
+def test_the_index_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[search.WordIndex] = []
+    real = search.WordIndex
+    monkeypatch.setattr(search, "WordIndex", lambda *given, **more: built.append(real(*given, **more)) or built[-1])
     index = ToolIndex(TOOLS)
     assert index.unbuilt
     index.find("select:send_email")
     assert index.unbuilt
     index.find("mail")
-    built = index._index
     index.find("issue")
-    assert index._index is built
+    assert len(built) == 1
     assert not index.unbuilt

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.config.keys import Settings
@@ -18,6 +19,7 @@ from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult,
 from holdfast.records.events.tools import GuideDelivered, ToolDeferred, ToolDemoted, ToolMasked, ToolOffloaded
 from holdfast.tools import Decision, GuideSection, Question, Tool, Toolbox, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.offload import is_reference
+from holdfast.tools.toolbox import ToolboxState
 from holdfast.wire import DIALECTS, Body
 from tests.support.toolboxes import MODEL, Room, call, do, text
 
@@ -332,7 +334,7 @@ def test_calls_that_gemini_numbers_anew_are_told_apart(room: Room) -> None:
         do(box, call("mcp__box__take", "gemini-call-1"))
         box.turn_over()
     assert box.at_reset() is None
-    assert box._failed == {}
+    assert msgspec.msgpack.decode(box.state, type=ToolboxState).failed == ()
 
 
 @pytest.mark.parametrize("model", [MODEL, "openai:gpt-6.1-sol"])

@@ -114,10 +114,10 @@ def test_a_tool_that_was_referred_to_stays_declared_for_good() -> None:
     )
     tools.remove([GITHUB[0].name])
     for _ in range(2):
-        assert not list(anthropic_checks._late_tools(body(tools, history)))
+        assert not list(anthropic_checks.late_tools(body(tools, history)))
         tools.at_reset()
     again = of("references", CORE, state=stored(tools))
-    assert not list(anthropic_checks._late_tools(body(again, history)))
+    assert not list(anthropic_checks.late_tools(body(again, history)))
     assert again.findable() == ()
 
 

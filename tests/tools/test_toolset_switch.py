@@ -46,7 +46,7 @@ def test_a_reference_to_a_tool_that_vanished_is_not_refused_after_a_switch() -> 
     history = found(tools, NAMES[0])
     tools.remove([NAMES[0]], "the server github disconnected")
     again = of("references", CORE, model=OTHER["references"], state=stored(tools), discovery=True)
-    assert not list(anthropic_checks._late_tools(body(again, history)))
+    assert not list(anthropic_checks.late_tools(body(again, history)))
     assert refused(again, NAMES[0]).endswith("is unavailable: the server github disconnected.")
 
 
@@ -57,7 +57,7 @@ def test_a_reference_survives_a_stretch_with_another_carrier_and_its_resets() ->
     between = of("additional", (*CORE, *GITHUB[1:]), state=stored(tools))
     between.at_reset(history)
     again = of("references", (*CORE, *GITHUB[1:]), state=stored(between))
-    assert not list(anthropic_checks._late_tools(body(again, history)))
+    assert not list(anthropic_checks.late_tools(body(again, history)))
 
 
 def test_what_is_referred_to_is_not_described_anew_while_the_history_stays() -> None:

@@ -194,7 +194,7 @@ def test_a_link_swapped_in_after_the_check_leads_nowhere(
     root: Path, swapped: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = Workspace(root)
-    checked = work._located
+    checked = work.locate
 
     def swap(*given: Any) -> Any:
         found = checked(*given)
@@ -206,10 +206,10 @@ def test_a_link_swapped_in_after_the_check_leads_nowhere(
             (root / "src").symlink_to(root.parent / "outside")
         return found
 
-    monkeypatch.setattr(work, "_located", swap)
+    monkeypatch.setattr(work, "locate", swap)
     with pytest.raises(ToolExecutionError, match="cannot be read"):
         work.open_read("src/a.txt")
-    monkeypatch.setattr(work, "_located", lambda *_: (root, root / "src" / "a.txt"))
+    monkeypatch.setattr(work, "locate", lambda *_: (root, root / "src" / "a.txt"))
     with pytest.raises(ToolExecutionError, match="cannot be written"):
         work.write("src/a.txt", b"overwritten")
     assert sorted(each.name for each in (root.parent / "outside").iterdir()) == ["secret"]

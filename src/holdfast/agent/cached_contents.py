@@ -36,13 +36,19 @@ class CachedContents:
     """The calls of all sessions of one `Sessions`. Lives in the loops that these are used in."""
 
     def __init__(self, engine: EngineCore, provider: Provider, clock: Callable[[], float]) -> None:
-        self._engine, self._provider, self._clock = engine, provider, clock
+        self.provider = provider
+        self._engine, self._clock = engine, clock
         self._lanes: dict[str, Lane] = {}
         """Lanes of open sessions that have, or may soon have, an object."""
         self._tasks: dict[asyncio.Task[None], str] = {}
         """Calls under way, and the lane that each is made for."""
         self._ticker: asyncio.Task[None] | None = None
         self._warned = False
+
+    @property
+    def under_way(self) -> int:
+        """How many requests have calls beside them that are not over."""
+        return len(self._tasks)
 
     # Around a request
 
@@ -130,12 +136,12 @@ class CachedContents:
 
     async def _send(self, call: SideCall) -> tuple[int, bytes]:
         """Status and body of an answer; status 0 where there is none."""
-        if not isinstance(self._provider, SideProvider):
+        if not isinstance(self.provider, SideProvider):
             if not self._warned:
                 self._warned = True
                 log.warning(
                     "cache.gemini.enabled has no effect: %s has no method `send` for calls beside the requests.",
-                    type(self._provider).__name__,
+                    type(self.provider).__name__,
                 )
             return 0, b""
         send = call.send
@@ -145,7 +151,7 @@ class CachedContents:
         with quiet("a call beside the request"):
             try:
                 async with asyncio.timeout(CALL_S):
-                    return await self._provider.send(request)
+                    return await self.provider.send(request)
             except (Unreachable, HoldfastError, TimeoutError):
                 return 0, b""
         return 0, b""

@@ -126,18 +126,18 @@ def _head(body: Body, place: int) -> str:
     """The beginning of what a block says."""
     raw = DIALECTS[body.dialect].content(body, place)
     try:
-        words = _content_words(msgspec.json.decode(raw))
+        words = block_text(msgspec.json.decode(raw))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         words = raw.decode("utf-8", "replace")
     return " ".join(words.split())[:_HEAD]
 
 
-def _content_words(value: object) -> str:
+def block_text(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return " ".join(_content_words(each) for each in value[:3])
+        return " ".join(block_text(each) for each in value[:3])
     if isinstance(value, dict):
-        words = [_content_words(value[name]) for name in _WORDS if value.get(name)]
+        words = [block_text(value[name]) for name in _WORDS if value.get(name)]
         return " ".join(words) or msgspec.json.encode(value).decode()
     return str(value)

@@ -104,7 +104,7 @@ class Session:
         self._delegated_before = Decimal(0)
         """What was paid since the session was opened, request by request."""
         self.children: dict[str, Session] = {}
-        self._log = parts.log
+        self.disk_log = parts.log
         self._guard = threading.RLock()  # events come from the threads of background commands too
         self.reading: set[str] = set()
         """Models that have read something of this conversation from a cache."""
@@ -199,7 +199,7 @@ class Session:
         self._delegated_before = self.state.delegated_cost
 
     def _append(self, envelopes: list[Envelope]) -> None:
-        self._log.append(envelopes)
+        self.disk_log.append(envelopes)
         for envelope in envelopes:
             self._take(envelope)
 
@@ -299,7 +299,7 @@ class Session:
     @property
     def waiting(self) -> bool:
         """Whether it is open and waits for its user: no turn runs, no summary is made, and it is no sub-agent's."""
-        return self.parent is None and not self._log.closed and not self._turn.locked()
+        return self.parent is None and not self.disk_log.closed and not self._turn.locked()
 
     async def ask(
         self,
@@ -424,7 +424,7 @@ class Session:
 
     def discard(self) -> None:
         """It never came about."""
-        self._log.discard()
+        self.disk_log.discard()
 
     async def close(self, *, ended: bool = False) -> None:
         """Leave the session as it is; it can be resumed. What runs in the background ends, and so does a turn."""
@@ -435,14 +435,14 @@ class Session:
         await self.crew.close()
         await self.box.close()
         try:
-            if not self._log.closed:
+            if not self.disk_log.closed:
                 self.answer_open_calls()
                 self.keep_state(all_of_it=True)
                 if ended:
                     cost = self.state.cost + self.state.delegated_cost
                     self.log(SessionEnded(turns=self.state.turns, cost=cost), actor="user")
         finally:
-            self._log.close()
+            self.disk_log.close()
             self.sessions.forget(self)
             await self.sessions.contents.release(self)
 

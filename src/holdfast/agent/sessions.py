@@ -102,7 +102,7 @@ class Sessions:
         self._writing = LoopLock()
         self._open: dict[str, Session] = {}
         self.contents = CachedContents(self.engine, self.provider, self.clock)
-        self._keepalive = Keepalive(self)
+        self.keepalive = Keepalive(self)
         self._memories = Memories(self.store, self.tenant, self.workspace, self.clock)
 
     @property
@@ -273,7 +273,7 @@ class Sessions:
         )
         self._open[session.id] = session
         if settings.cache.keepalive.enabled and parent is None:
-            self._keepalive.start()
+            self.keepalive.start()
         return session
 
     def open_sessions(self) -> tuple[Session, ...]:
@@ -430,7 +430,7 @@ class Sessions:
 
     async def close(self) -> None:
         """Leave all sessions that are open, also where one of them cannot be written any more."""
-        await self._keepalive.stop()
+        await self.keepalive.stop()
         problems = []
         for session in self.open_sessions():
             if session.parent is None:

@@ -19,10 +19,10 @@ from .padding import PRELOADED
 HEADING = "## Available skills"
 HINT = "Use `skill_search(query)` to filter and `skill_load(name)` to read a body."
 
-_INDEX = f"{HEADING}\n{HINT}\n\n"
+INDEX = f"{HEADING}\n{HINT}\n\n"
 _NAME = r"(?=[a-z0-9-]{1,64}(?![a-z0-9-]))([a-z0-9]+(?:-[a-z0-9]+)*)"
 _line = re.compile(rf"- {_NAME}({re.escape(PRELOADED)})?: ").match
-_left_out = re.compile(r"(?=[^\n]{0,200}skill_search)[^\n\d]{0,100}(\d[\d,]{0,12})(?!\d)").match
+read_left_out = re.compile(r"(?=[^\n]{0,200}skill_search)[^\n\d]{0,100}(\d[\d,]{0,12})(?!\d)").match
 _header = re.compile(rf"(?:\A|(?<=\n\n))# Skill: {_NAME} \(source: (?:global|workspace)\)\n\n")
 
 
@@ -87,7 +87,7 @@ def skill_change(old: str, new: str) -> SkillChange | None:
         found = _in_index(before, after) if at <= max(before.end, after.end) else None
         return found or _in_bodies(old, new, at, before, after)
     one, text, other = (before, old, new) if before is not None else (after, new, old)
-    if _INDEX in other[at:] or (one is None and _INDEX in text[at:]):
+    if INDEX in other[at:] or (one is None and INDEX in text[at:]):
         return None  # something else was put in before it, or taken away
     if one is None:
         return _in_bodies(old, new, at, None, None)
@@ -104,19 +104,19 @@ def _another(start: int, other: str) -> bool:
 
 def _index(text: str, at: int) -> _Index | None:
     """The index that begins at a character, white space aside, or else the last one in front of it."""
-    start = text.find(_INDEX, at)
+    start = text.find(INDEX, at)
     if start < 0 or text[at:start].strip():
-        start = text.rfind(_INDEX, 0, at + len(_INDEX) - 1)
+        start = text.rfind(INDEX, 0, at + len(INDEX) - 1)
     return None if start < 0 or (start and text[start - 1] != "\n") else _read(text, start)
 
 
 def _read(text: str, start: int) -> _Index | None:
-    at, skills = start + len(_INDEX), dict[str, tuple[bool, str]]()
+    at, skills = start + len(INDEX), dict[str, tuple[bool, str]]()
     while (found := _line(text, at)) is not None:
         end = _line_end(text, at)
         skills[found[1]] = found[2] is not None, text[found.end() : end].rstrip("\n")
         at = end
-    counted = _left_out(text, at)
+    counted = read_left_out(text, at)
     if counted is None:
         return _Index(start, at, skills, None) if skills else None
     return _Index(start, _line_end(text, at), skills, int(counted[1].replace(",", "")))

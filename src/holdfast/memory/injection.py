@@ -57,7 +57,7 @@ class MemoryInjector:
     ) -> None:
         self._engine, self._store, self._settings, self._clock = engine, store, settings, clock
         self._agents = None if agents is None else ("", *agents)
-        self._lanes = RecentLanes()
+        self.recent_lanes = RecentLanes()
         self._tenants: dict[str, bool] = {}  # tenants, and whether they were ever given anything
         self._locks = tuple(threading.Lock() for _ in range(LOCKS))
 
@@ -74,8 +74,8 @@ class MemoryInjector:
     def remember(self, reminder: Reminder) -> Remembered | None:
         lane, settings = reminder.lane, self._settings(reminder.lane.agent)
         if not _concerns(settings, lane.tenant, from_page=reminder.from_page):
-            return self._without_memory(reminder) if self._has_memory(lane.tenant) else None
-        recent = self._lanes.of(lane)
+            return self._without_memory(reminder) if self.has_memory(lane.tenant) else None
+        recent = self.recent_lanes.of(lane)
         with self._locked(lane, reminder.timeout):
             if reminder.off:
                 return self._without_memory(reminder)
@@ -86,7 +86,7 @@ class MemoryInjector:
     def refused(self, lane: Lane, status: int, text: str) -> None:
         """Choose again with the next request what can be chosen again, because this one did not fit."""
         if is_too_long(status, text):
-            self._lanes.of(lane).refresh = True
+            self.recent_lanes.of(lane).refresh = True
 
     # A request
 
@@ -223,7 +223,7 @@ class MemoryInjector:
     def _departure(self, reminder: Reminder) -> str | None:
         """The reset of a request without memory: set if the last accepted request of the lane held memory."""
         lane, last = reminder.lane, self._engine.ledger(reminder.lane, now=reminder.now).last
-        recent = self._lanes.peek(lane) or RecentLane()
+        recent = self.recent_lanes.peek(lane) or RecentLane()
         try:
             memory = None if last is None else self._load(lane, recent)[1]
             if last is None or memory is None:
@@ -250,7 +250,7 @@ class MemoryInjector:
 
     # What is kept
 
-    def _has_memory(self, tenant: str) -> bool:
+    def has_memory(self, tenant: str) -> bool:
         """Whether a prompt of this tenant ever held memory. False while the store cannot be read."""
         had = self._tenants.get(tenant)
         if had is None:

@@ -72,7 +72,7 @@ class Activation(Struct, frozen=True, kw_only=True):
             tokens=skill.estimated_body_tokens,
             tool_use_id=tool_use_id,
             characters=len(text),
-            digest=_digest(text),
+            digest=text_digest(text),
         )
 
     def stands_in(self, result: ToolResult) -> bool:
@@ -84,7 +84,7 @@ class Activation(Struct, frozen=True, kw_only=True):
             for _ in range(_TRIED):
                 if not 0 <= at <= len(text) - self.characters:
                     break
-                if _digest(text[at : at + self.characters]) == self.digest:
+                if text_digest(text[at : at + self.characters]) == self.digest:
                     return True
                 at = text.find(heading, at + 1)
         return False
@@ -217,5 +217,5 @@ class SkillActivationRegistry:
             self._open.discard(name)
 
 
-def _digest(text: str) -> bytes:
+def text_digest(text: str) -> bytes:
     return sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -45,7 +45,7 @@ class Descendants:
 
     def began(self, process: int) -> None:
         """This is the program's first process, which may have ended already and is not waited for yet."""
-        self._first = _process(process, dead=True)
+        self._first = process_of(process, dead=True)
 
     def alive(self) -> bool:
         """Whether one of them runs."""
@@ -53,7 +53,7 @@ class Descendants:
 
     def signal(self, number: int) -> None:
         for each in self._find():
-            _signal(each, number)
+            send_signal(each, number)
 
     def _find(self) -> list[Process]:
         first = self._first
@@ -86,11 +86,11 @@ def _processes() -> Iterator[Process]:
     except OSError:
         return
     for name in names:
-        if name.isdigit() and (process := _process(int(name))) is not None:
+        if name.isdigit() and (process := process_of(int(name))) is not None:
             yield process
 
 
-def _process(number: int, *, dead: bool = False) -> Process | None:
+def process_of(number: int, *, dead: bool = False) -> Process | None:
     """A process that runs, or with `dead` also one that has ended and that nobody has waited for."""
     try:
         fields = (_PROC / str(number) / "stat").read_bytes().rpartition(b")")[2].split()
@@ -101,7 +101,7 @@ def _process(number: int, *, dead: bool = False) -> Process | None:
         return None
 
 
-def _signal(process: Process, number: int) -> None:
+def send_signal(process: Process, number: int) -> None:
     """To this very process, and to none that has its number since."""
     with contextlib.suppress(OSError):
         opening = getattr(os, "pidfd_open", None)
@@ -118,5 +118,5 @@ def _signal(process: Process, number: int) -> None:
 
 
 def _is_there(process: Process) -> bool:
-    now = _process(process.id)
+    now = process_of(process.id)
     return now is not None and now.started == process.started

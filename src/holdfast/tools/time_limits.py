@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 GRACE_S = 2.0
 """How long cancelled work is waited for."""
 
-_left: set[asyncio.Task[Any]] = set()
+left_behind: set[asyncio.Task[Any]] = set()
 """Tasks that did not end: the loop holds them weakly, and half-done work must not vanish in the middle."""
 
 
@@ -76,8 +76,8 @@ async def _end(task: asyncio.Task[Any], grace: float) -> bool:
         await wait_until_done(task, grace)
     finally:
         if not task.done():
-            _left.add(task)
-            task.add_done_callback(_left.discard)
+            left_behind.add(task)
+            task.add_done_callback(left_behind.discard)
             logger.warning("a call did not end when it was told to, and is left behind")
     return not task.done()
 

@@ -50,7 +50,7 @@ def check(tool: str, schema: bytes, value: Any, *, stranger: bool = False, refer
     is a `stranger`'s, regular expressions are not applied, and not more than so many references are followed."""
     _left.set(references)
     try:
-        problems = [_line(error) for error in islice(_compiled(schema, stranger).iter_errors(value), MOST + 1)]
+        problems = [_line(error) for error in islice(compile_schema(schema, stranger).iter_errors(value), MOST + 1)]
     except ToolExecutionError as error:
         raise ToolExecutionError(f"{shown(tool)} cannot be called: {error}") from error
     except Exception as error:  # applying a schema fails in as many ways as there are keywords
@@ -64,7 +64,7 @@ def check(tool: str, schema: bytes, value: Any, *, stranger: bool = False, refer
 
 
 @lru_cache(maxsize=1024)
-def _compiled(schema: bytes, stranger: bool) -> Any:
+def compile_schema(schema: bytes, stranger: bool) -> Any:
     """A validator; kept by the text of the schema. `$schema` chooses the draft, 2020-12 is the default."""
     library, specifications = import_module("jsonschema"), import_module("jsonschema_specifications")
     try:

@@ -63,7 +63,7 @@ class Workspace:
 
     def resolve(self, path: str, access: Access, *, outside: bool = False) -> Path:
         """Where a path really leads; ToolExecutionError if a tool may not go there."""
-        return self._located(path, access, outside)[1]
+        return self.locate(path, access, outside)[1]
 
     def leads(self, path: str) -> str | None:
         """Where a path leads, if links make that another place than the one it names."""
@@ -87,7 +87,7 @@ class Workspace:
 
     def open_read(self, path: str, *, outside: bool = False) -> BinaryIO:
         """A regular file that lies inside at the moment it is opened."""
-        base, real = self._located(path, "read", outside)
+        base, real = self.locate(path, "read", outside)
         try:
             return open_file(base, real.relative_to(base).parts)
         except OSError as problem:
@@ -95,14 +95,14 @@ class Workspace:
 
     def write(self, path: str, data: bytes) -> Path:
         """Write a file as a whole, with the directories on the way; an existing one keeps its permissions."""
-        base, real = self._located(path, "write", False)
+        base, real = self.locate(path, "write", False)
         try:
             put_file(base, real.relative_to(base).parts, data)
         except OSError as problem:
             _fail(path, "written", problem)
         return real
 
-    def _located(self, path: str, access: Access, outside: bool) -> tuple[Path, Path]:
+    def locate(self, path: str, access: Access, outside: bool) -> tuple[Path, Path]:
         """The directory that allows it, and the real path below it."""
         real = self._real(path)
         ours = self._is_closed(real)

@@ -183,6 +183,11 @@ class Crew:
         task.add_done_callback(retrieve_exception)
         return begun
 
+    @property
+    def under_way(self) -> int:
+        """How many calls of the tool that nobody waits for are not over."""
+        return len(self._batches)
+
     async def close(self) -> None:
         """All of them stop."""
         for batch in tuple(self._batches):

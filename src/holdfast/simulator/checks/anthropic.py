@@ -70,7 +70,7 @@ def _wrong(body: Body, facts: ModelFacts | None, counting: bool) -> Iterator[str
         yield "messages: at least one message is required"
     yield from _roles(messages, facts)
     yield from _refused_markers(body, _DIALECT)
-    yield from _late_tools(body)
+    yield from late_tools(body)
     if not counting and int_of(body.member("max_tokens")) == 0:
         yield from _prewarm(body, facts)
     yield from _pairs(messages)
@@ -102,7 +102,7 @@ def _prewarm(body: Body, facts: ModelFacts | None) -> Iterator[str]:
         yield f"tool_choice: forced tool use {_WITHOUT_TOKENS}"
 
 
-def _late_tools(body: Body) -> Iterator[str]:
+def late_tools(body: Body) -> Iterator[str]:
     """Deferred tools beside which there is no other, and results that name a tool which is not declared."""
     raw, tools = body.raw, [index for index, block in enumerate(body.blocks) if block.section == "tools"]
     if tools and all(_DIALECT.deferred(body, index) for index in tools):
