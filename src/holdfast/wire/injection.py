@@ -50,7 +50,7 @@ class UserText(Struct, frozen=True):
 
 
 class _Place(Struct, frozen=True):
-    """Where the system texts go: into new blocks in front of the client's block `at`, or into one of the client's blocks."""
+    """Where the system texts go: into new blocks in front of the client's block `at`, or into one of its blocks."""
 
     splices: tuple[Splice, ...]
     at: int
