@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from pathlib import Path
 
 from benchmarks import Result
+from benchmarks.comparison import compare
 
 NAMES = (
     "wire",
@@ -39,10 +41,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run: {', '.join(NAMES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="smaller data, the same questions")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="compare with another checkout, run in turn")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="with --against: how often (default: 3)")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    if arguments.against:
+        if not (arguments.against / "benchmarks" / "__main__.py").is_file():
+            parser.error(f"{arguments.against} is no checkout with benchmarks")
+        print("ratio of the medians, here / there; both medians; all values, here | there", flush=True)
+        names = arguments.names or NAMES
+        for text in compare(arguments.against.resolve(), names, rounds=arguments.rounds, quick=arguments.quick):
+            print(text, flush=True)
+        return 0
     missed = 0
     for name in arguments.names or NAMES:
         print(f"{name}", flush=True)
