@@ -124,10 +124,10 @@ def _salvaged(damage: Damage, *, copy: str) -> SessionSalvaged:
     return SessionSalvaged(line=damage.line, byte=damage.byte, events=damage.events, turns=damage.turns, copy=copy)
 
 
-def copies(session: str, events: Sequence[Envelope]) -> list[Envelope]:
-    """What happened to another session, as this one's past. What was paid for it was paid there."""
-    events = []
-    for each in events:
+def copies(session: str, envelopes: Sequence[Envelope]) -> list[Envelope]:
+    """The events of another session as this one's past. Their costs stay with the other one."""
+    copied = []
+    for each in envelopes:
         payload = each.payload
         if isinstance(payload, SessionStarted):
             continue
@@ -135,8 +135,8 @@ def copies(session: str, events: Sequence[Envelope]) -> list[Envelope]:
             payload = replace(payload, cost=Decimal(0))
             there = {"elsewhere": True} if isinstance(payload, TurnAnswered) else {"used": ()}
             payload = replace(payload, **there)
-        events.append(replace(each, id=IDS.new(), session=session, payload=payload))
-    return events
+        copied.append(replace(each, id=IDS.new(), session=session, payload=payload))
+    return copied
 
 
 def leave_behind(session: Session, why: str) -> None:
