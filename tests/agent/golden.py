@@ -68,10 +68,7 @@ ITEMS: list[tuple[TimelineItem, list[str]]] = [
     (TaskUpdate(**SEQ, task="tests", status="done"), [f"{HERE} Task tests: done."]),
     (TaskUpdate(**SEQ, task="tests", status="open", text="Two fail."), [f"{HERE} Task tests: open. Two fail."]),
     (Escalation(**SEQ, delegate="d1", question="Which one?"), [f"{HERE} Sub-agent d1 asks: Which one?"]),
-    (
-        MemoryChanged(**SEQ, store="USER.md", text="- likes tea"),
-        [f"{HERE} Memory file USER.md says:\n- likes tea"],
-    ),
+    (MemoryChanged(**SEQ, store="USER.md", text="- likes tea"), [f"{HERE} Memory file USER.md says:\n- likes tea"]),
     (
         KnowledgeNews(**SEQ, text="Notes.\n- k1 (gotcha): Ports\n> 81", entries=(("k1", "ab"),)),
         [f"{HERE} Notes.\n- k1 (gotcha): Ports\n> 81"],
@@ -95,10 +92,7 @@ ENTRIES: list[tuple[Entry, tuple[Message, ...]]] = [
         (Message("user", (Text("a"), Text("(continue)"))),),
     ),
     (Compacted(**AT, text="Before.", replaced=3), (Message("user", (Text("Before."),)),)),
-    (
-        GoalInjection(**AT, text="Ship it."),
-        (Message("user", (Text("The goal of this session is now:\nShip it."),)),),
-    ),
+    (GoalInjection(**AT, text="Ship it."), (Message("user", (Text("The goal of this session is now:\nShip it."),)),)),
     (GoalInjection(**AT, text=""), (Message("user", (Text("The goal of this session was given up."),)),)),
     (AttemptFeedback(**AT, text="It was empty."), (Message("user", (Text("It was empty."),)),)),
 ]

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.tools import Tool, ToolContext, ToolExecutionError, ToolOutput
-from tests.agent.summaries import (
-    PART,
-)
+from tests.agent.summaries import PART
 
 
 async def _long(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:

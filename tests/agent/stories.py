@@ -43,12 +43,7 @@ class Story:
         for payload in payloads:
             seq = len(self.envelopes)
             envelope = Envelope.of(
-                payload,
-                id=f"{seq:026d}",
-                at=at(seq) if time is None else time,
-                session="s1",
-                actor="system",
-                turn=turn,
+                payload, id=f"{seq:026d}", at=at(seq) if time is None else time, session="s1", actor="system", turn=turn
             )
             self.envelopes.append(envelope)
             self.state = advance(self.state, envelope, seq)

@@ -401,15 +401,7 @@ class TestUnusable:
 
     @pytest.mark.parametrize(
         "answer",
-        [
-            b"",
-            b"[]",
-            b'{"name":"\xff"}',
-            {"name": ""},
-            {"name": "../files/x"},
-            {"tokens": -5},
-            {"tokens": 2**70},
-        ],
+        [b"", b"[]", b'{"name":"\xff"}', {"name": ""}, {"name": "../files/x"}, {"tokens": -5}, {"tokens": 2**70}],
     )
     async def test_an_answer_that_describes_none_is_none(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | dict[str, Any]

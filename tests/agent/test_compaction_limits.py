@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.agent.compaction.compactor import done_notice, in_vain_notice
-from holdfast.agent.compaction.sizes import (
-    due,
-    estimate_payback,
-    limit_of,
-    message_tokens,
-    reserve_of,
-    sizes,
-)
+from holdfast.agent.compaction.sizes import due, estimate_payback, limit_of, message_tokens, reserve_of, sizes
 from holdfast.agent.contract import Compaction
 from holdfast.agent.costs import summed
 from holdfast.agent.window.entries import Entry, Static

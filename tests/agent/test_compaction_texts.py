@@ -81,18 +81,7 @@ def test_a_whole_summary_is_taken_in_our_own_form() -> None:
     assert summary_of(model_answer(Thinking("hm"), GOOD)).splitlines()[:2] == ["### Goal", "Something of Goal."]
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "# {}\n",
-        "### {} ###\n",
-        "**{}**\n",
-        "**{}:**\n",
-        "{}:\n",
-        "## 1. {}\n",
-        "## {}:\n",
-    ],
-)
+@pytest.mark.parametrize("form", ["# {}\n", "### {} ###\n", "**{}**\n", "**{}:**\n", "{}:\n", "## 1. {}\n", "## {}:\n"])
 def test_headings_may_look_as_models_like_them(form: str) -> None:
     text = "Here it is.\n" + "\n".join(form.format(name.upper()) + "text" for name in SECTIONS)
     assert set(sections(text)) == set(SECTIONS)

@@ -141,10 +141,7 @@ async def test_c47_compaction_frees_a_guide_that_it_removed(tmp_path: Path) -> N
     clock = VirtualClock(START)
     provider = RecordingProvider(clock, summarizer(GOOD))
 
-    flags: dict[str, object] = {
-        "agent.compaction.anchor_turns": 0,
-        "agent.compaction.keep_recent_tokens": 2_000,
-    }
+    flags: dict[str, object] = {"agent.compaction.anchor_turns": 0, "agent.compaction.keep_recent_tokens": 2_000}
     async with recorded_agent(tmp_path, provider, clock, flags=flags) as sessions:
         session = await sessions.create()
         await session.ask(calls(WRITE))

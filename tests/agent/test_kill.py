@@ -17,10 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")]
 
 
 def killed(place: Path, kind: str, when: str) -> list[dict[str, Any]]:

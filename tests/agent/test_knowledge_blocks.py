@@ -33,11 +33,7 @@ async def asked(place: Path, *, stable: bool, context: bool, cache: Cache = SEED
 
 @pytest.mark.parametrize(
     ("stable", "context", "markers"),
-    [
-        (True, False, [None, HOUR]),
-        (True, True, [None, HOUR, None]),
-        (False, False, [HOUR]),
-    ],
+    [(True, False, [None, HOUR]), (True, True, [None, HOUR, None]), (False, False, [HOUR])],
 )
 async def test_e1_e2_e3_e4_e15_blocks_and_their_markers(
     tmp_path: Path, stable: bool, context: bool, markers: list[Any]

@@ -103,12 +103,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
         return Sent(provider, why)
 
     def asked(
-        config: str,
-        *,
-        turns: int = 3,
-        agent: str = "",
-        system_prompt: str | None = None,
-        calls: float = EXPECTED_CALLS,
+        config: str, *, turns: int = 3, agent: str = "", system_prompt: str | None = None, calls: float = EXPECTED_CALLS
     ) -> Sent:
         return asyncio.run(talk(config, turns, agent, system_prompt, calls))
 

@@ -126,10 +126,7 @@ def test_the_file_that_named_the_model_is_known(
         if model is not None:
             (tmp_path / name / "holdfast.toml").write_text(f'[agent]\nmodel = "{model}"\nfallback = ["{SOL}"]\n')
     config = load(
-        workspace=tmp_path / "workspace",
-        home=tmp_path / "home",
-        environ=environ | {"HOME": str(tmp_path)},
-        flags=flags,
+        workspace=tmp_path / "workspace", home=tmp_path / "home", environ=environ | {"HOME": str(tmp_path)}, flags=flags
     )
     found = configured(config)
     assert (found.model, found.source, found.fallback) == (HAIKU, source, (SOL,))

@@ -60,16 +60,7 @@ answer = st.tuples(
 calls = st.tuples(st.just("calls"), st.integers(1, 3), st.booleans())
 reset = st.tuples(st.sampled_from(["compact", "trim", "refresh"]), st.integers(0, 12), st.integers(0, 12))
 steps = st.lists(
-    st.one_of(
-        happening,
-        happening,
-        happening,
-        st.just(("send",)),
-        answer,
-        answer,
-        calls,
-        reset,
-    ),
+    st.one_of(happening, happening, happening, st.just(("send",)), answer, answer, calls, reset),
     min_size=5,
     max_size=60,
 )

@@ -57,11 +57,7 @@ def says(name: str, *, words: int = 20, effect: Effect = "read", ran: list[str] 
 
 
 def deferring(
-    *,
-    model: str = MODEL,
-    compaction: dict[str, Any] | None = None,
-    lifecycle: Lifecycle | None = None,
-    **deferral: Any,
+    *, model: str = MODEL, compaction: dict[str, Any] | None = None, lifecycle: Lifecycle | None = None, **deferral: Any
 ) -> Settings:
     """Settings with these of `tools.deferral`."""
     return Settings(

@@ -45,11 +45,7 @@ class Bench:
     ) -> Surfacing:
         """A session of its own, which knows nothing of the others."""
         return Surfacing(
-            knowledge or self.knowledge,
-            Memory(**settings),
-            audience=audience,
-            context_limit=limit,
-            output_limit=output,
+            knowledge or self.knowledge, Memory(**settings), audience=audience, context_limit=limit, output_limit=output
         )
 
     def stable(self, audience: Audience = "agent", **settings: Any) -> Stable:

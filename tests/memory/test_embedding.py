@@ -19,13 +19,7 @@ pytest.importorskip("tokenizers", reason="tokenizers is not installed: no vector
 from tests.memory import tiny_minilm as tiny  # noqa: E402
 
 TEXTS = ["the cache breaks", "never deploy a test", "memory", "", "the order the order the order the tool the prompt"]
-IDS = [
-    [2, 4, 6, 7, 8, 3],
-    [2, 16, 14, 5, 15, 3],
-    [2, 10, 11, 3],
-    [2, 3],
-    [2, *([4, 13] * 3), 4, 12, 4, 9, 3],
-]
+IDS = [[2, 4, 6, 7, 8, 3], [2, 16, 14, 5, 15, 3], [2, 10, 11, 3], [2, 3], [2, *([4, 13] * 3), 4, 12, 4, 9, 3]]
 
 
 @pytest.fixture

@@ -200,14 +200,7 @@ def test_whatever_happens_a_request_extends_the_last_or_says_why(
     st.sampled_from([0.0, 0.25]),
 )
 def test_beside_any_markers_of_a_client_no_plan_is_refused(
-    tmp_path: Path,
-    places: set[int],
-    long: int,
-    strategy: Any,
-    how: Any,
-    placement: Any,
-    retention: Any,
-    credit: float,
+    tmp_path: Path, places: set[int], long: int, strategy: Any, how: Any, placement: Any, retention: Any, credit: float
 ) -> None:
     overrides = {} if retention is None else {"claude-": retention}
     cache = Cache(

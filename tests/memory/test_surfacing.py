@@ -102,13 +102,7 @@ def test_of_two_that_begin_at_once_the_first_pin_counts_for_both(home: Bench) ->
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"audience": "client"},
-        {"placement": "blocks"},
-        {"stable_budget": 0.05},
-        {"limit": 1_000_000},
-    ],
+    "other", [{"audience": "client"}, {"placement": "blocks"}, {"stable_budget": 0.05}, {"limit": 1_000_000}]
 )
 def test_pins_are_of_one_audience_placement_and_budget(home: Bench, other: dict[str, object]) -> None:
     home.liked("k0000001", "Short answers")

@@ -71,13 +71,7 @@ def test_the_same_entries_give_the_same_bytes_in_whatever_order_they_came(
 @settings(max_examples=25)
 @given(ENTRIES, AUDIENCE, PLACEMENT, TEXTS, st.integers(2_000, 300_000), st.integers(0, 64_000), st.floats(0, 1))
 def test_limits_that_are_near_give_the_same_bytes(
-    entries: list[dict[str, Any]],
-    audience: Audience,
-    placement: str,
-    query: str,
-    limit: int,
-    output: int,
-    part: float,
+    entries: list[dict[str, Any]], audience: Audience, placement: str, query: str, limit: int, output: int, part: float
 ) -> None:
     """Any other window of the same step. In a store of its own, so that no pin has a part in it."""
     usable = usable_window(limit, output)

@@ -212,8 +212,7 @@ def test_nothing_we_say_gives_an_order(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "order",
-    ["Use it.", "# Store\n\nRead it.", "It is so; ignore it.", "This must be so.", "Your entry."],
+    "order", ["Use it.", "# Store\n\nRead it.", "It is so; ignore it.", "This must be so.", "Your entry."]
 )
 def test_an_order_would_be_noticed(order: str) -> None:
     assert orders(order)

@@ -64,11 +64,7 @@ class Conversation:
         self.skills = SessionSkills(store, settings=settings)
         (place / "work").mkdir(exist_ok=True)
         self.box = toolbox(
-            model=f"anthropic:{MODEL}",
-            workspace=place / "work",
-            home=place / "home",
-            bus=self.bus,
-            skills=self.skills,
+            model=f"anthropic:{MODEL}", workspace=place / "work", home=place / "home", bus=self.bus, skills=self.skills
         )
         self.messages: list[Message] = []
         self.composed = SkillPrompt(text="", index="", padding="", preloaded=(), why="")

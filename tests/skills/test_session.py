@@ -28,12 +28,7 @@ from tests.tools.dispatch_bench import text
 
 HAIKU = facts.model("anthropic:claude-haiku-4-5")
 PERSONA = "You are a careful agent."
-LIBRARY = (
-    sized("adr", 900, source="workspace"),
-    sized("docs", 1_500),
-    sized("pdf", 1_400),
-    sized("release", 6_000),
-)
+LIBRARY = (sized("adr", 900, source="workspace"), sized("docs", 1_500), sized("pdf", 1_400), sized("release", 6_000))
 
 
 def listen() -> tuple[ToolJournal, Any]:

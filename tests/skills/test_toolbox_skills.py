@@ -149,8 +149,7 @@ class TestFiles:
         assert "# Decision" in text(ran)
 
     @pytest.mark.parametrize(
-        "path",
-        ["secret.txt", "other/notes.txt", "pdf/../secret.txt", "pdf/../../../.ssh/key", "pdf/references/out.md"],
+        "path", ["secret.txt", "other/notes.txt", "pdf/../secret.txt", "pdf/../../../.ssh/key", "pdf/references/out.md"]
     )
     def test_d42_what_is_no_skills_own_is_refused(self, room: SkillRoom, home: Path, path: str) -> None:
         (result,) = do(self.open(room, home), call("read_file", path=f"~/.holdfast/skills/{path}"))
@@ -315,11 +314,7 @@ class TestThroughTheEngine:
 
     def request(self, box: Toolbox, system: str, messages: list[Message]) -> Request:
         return Request(
-            model=MODEL,
-            system_prompt=system,
-            tools=box.definitions(),
-            messages=tuple(messages),
-            output_limit=100,
+            model=MODEL, system_prompt=system, tools=box.definitions(), messages=tuple(messages), output_limit=100
         )
 
     def test_a6_d39_a_loaded_body_is_a_tool_result_and_the_prefix_stays(self, room: SkillRoom) -> None:

@@ -91,11 +91,7 @@ class TestSearching:
             "- pdf-processing [global] — Extract PDF text, fill forms.\n"
             "- pdf-redact [workspace] — Redact regions of PDFs."
         )
-        assert metadata(found) == {
-            "query": "pdf",
-            "result_count": 2,
-            "result_names": ["pdf-processing", "pdf-redact"],
-        }
+        assert metadata(found) == {"query": "pdf", "result_count": 2, "result_names": ["pdf-processing", "pdf-redact"]}
 
     def test_d51_no_match(self, tmp_path: Path) -> None:
         found = bench(tmp_path).one("skill_search", {"query": "cooking"})

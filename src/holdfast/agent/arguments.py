@@ -108,9 +108,7 @@ def check_host(host: object, equipment: object) -> None:
     bus, clock = host.bus, host.clock
     if not callable(getattr(provider, "open", None)):
         raise wrong_argument(
-            "provider=…",
-            provider,
-            "a Provider, such as HttpProvider, or leave it out for the configured services",
+            "provider=…", provider, "a Provider, such as HttpProvider, or leave it out for the configured services"
         )
     if confirm is not None and not callable(confirm):
         raise wrong_argument("confirm=…", confirm, "a function of the question, or leave it out to be refused")

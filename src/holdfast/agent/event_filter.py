@@ -30,12 +30,7 @@ from holdfast.records.events import (
 )
 from holdfast.store import Store
 
-_TIMELINE: tuple[type[Event], ...] = (
-    ProcessStarted,
-    ProcessExited,
-    MemoryUpdated,
-    McpServerDisconnected,
-)
+_TIMELINE: tuple[type[Event], ...] = (ProcessStarted, ProcessExited, MemoryUpdated, McpServerDisconnected)
 """Of what tools tell, the conversation is told this."""
 
 _LOG_ONLY: tuple[type[Event], ...] = (

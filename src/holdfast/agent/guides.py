@@ -122,12 +122,7 @@ def agent_guides(
     """Ours, those of the user's files, and the host's `guides` and `sections`, which replace others of their name."""
     own = {section.name for section in sections}
     return AgentGuides(
-        {
-            **GUIDES,
-            **_of_files(home, (DIRECTORY,)),
-            **_of_files(workspace, (".holdfast", DIRECTORY)),
-            **guides,
-        },
+        {**GUIDES, **_of_files(home, (DIRECTORY,)), **_of_files(workspace, (".holdfast", DIRECTORY)), **guides},
         (*(section for section in SECTIONS if section.name not in own), *sections),
     )
 

@@ -196,11 +196,7 @@ def _keep_partial(session: Session, turn: _Running, partial: Message | None) -> 
         turn.text = _text(message)
         session.log(
             TurnAnswered(
-                call="",
-                model=session.model,
-                dialect=session.dialect,
-                message=message_json(message),
-                stop="cancelled",
+                call="", model=session.model, dialect=session.dialect, message=message_json(message), stop="cancelled"
             ),
             turn=turn.id,
             actor="agent",

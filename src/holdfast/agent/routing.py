@@ -169,12 +169,7 @@ def route(
 
 
 def fallback(
-    chain: Sequence[str],
-    *,
-    after: str,
-    why: str,
-    tried: Collection[str] = (),
-    conditions: Conditions = ORDINARY,
+    chain: Sequence[str], *, after: str, why: str, tried: Collection[str] = (), conditions: Conditions = ORDINARY
 ) -> ModelRoute | None:
     """The next model of the chain after one that did not answer, None where there is none left. `tried` are those that
     failed before it."""

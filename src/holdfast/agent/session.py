@@ -268,12 +268,7 @@ class Session:
             turn=turn,
         )
         prepared = self.box.prepare(
-            self.engine,
-            body,
-            lane=self.lane,
-            now=self.clock(),
-            options=options,
-            masking=masking,
+            self.engine, body, lane=self.lane, now=self.clock(), options=options, masking=masking
         )
         if self.on_planned is not None:
             self.on_planned(prepared)
@@ -392,12 +387,7 @@ class Session:
             return await compaction.compact(self, watch=watch, cancel=cancel)
 
     async def delegate(
-        self,
-        tasks: Sequence[Task],
-        *,
-        awaited: bool = True,
-        watch: Watch | None = None,
-        cancel: Cancel | None = None,
+        self, tasks: Sequence[Task], *, awaited: bool = True, watch: Watch | None = None, cancel: Cancel | None = None
     ) -> tuple[DelegateResult, ...]:
         """Give tasks to sub-agents. Where nobody waits for their results, the next turn is told of them."""
         check_tasks(tasks, watch, cancel)

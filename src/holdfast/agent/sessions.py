@@ -327,11 +327,7 @@ class Sessions:
         static = Static(timezone=composed.timezone, model=state.model, dialect=composed.dialect)
         messages = render(state.window, static)
         skills = await asyncio.to_thread(
-            SessionSkills.begin,
-            settings.skills,
-            self.workspace,
-            state=unpacked(state.skills),
-            messages=messages,
+            SessionSkills.begin, settings.skills, self.workspace, state=unpacked(state.skills), messages=messages
         )
         knowledge = await asyncio.to_thread(self._memories.of, settings.memory, composed.project)
         model = state.model or composed.model

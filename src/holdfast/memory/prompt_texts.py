@@ -63,12 +63,7 @@ Told = Literal["new", "changed", "long", "withdrawn"]
 """How an entry is told: for the first time, with another text, as changed without its text because that does not fit,
 or as withdrawn."""
 
-_SAYS: Mapping[Told, str] = {
-    "new": "",
-    "changed": " now says",
-    "long": " has changed",
-    "withdrawn": " no longer holds",
-}
+_SAYS: Mapping[Told, str] = {"new": "", "changed": " now says", "long": " has changed", "withdrawn": " no longer holds"}
 _GAP = "\n\n"
 _NAME, _TITLE = 64, 200
 _ODD = re.compile(r"[^\w +./&-]")

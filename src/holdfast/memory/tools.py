@@ -208,14 +208,7 @@ def _written(entry: KnowledgeEntry, operation: str, answer: str) -> ToolOutput:
     return ToolOutput(content=answer, metadata=metadata, events=(updated, _surfaced((entry,), 0, "written")))
 
 
-def _knowledge_tool(
-    name: str,
-    description: str,
-    input_schema: bytes,
-    work: Work,
-    *,
-    writes: bool = True,
-) -> Tool:
+def _knowledge_tool(name: str, description: str, input_schema: bytes, work: Work, *, writes: bool = True) -> Tool:
     return Tool(
         name=name,
         description=description,

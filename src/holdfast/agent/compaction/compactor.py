@@ -23,17 +23,7 @@ from ..window.entries import Compacted, UserMessage, entry_json
 from ..window.renderer import render
 from .carry_over import told_again
 from .cut import Cut, choose, trim, turn_starts
-from .sizes import (
-    Payback,
-    Sizes,
-    due,
-    estimate_payback,
-    length,
-    limit_of,
-    measured,
-    message_tokens,
-    reserve_of,
-)
+from .sizes import Payback, Sizes, due, estimate_payback, length, limit_of, measured, message_tokens, reserve_of
 from .summary import ATTEMPTS, OpenWork, UnusableSummary, composed, instruction, summary_of
 
 if TYPE_CHECKING:

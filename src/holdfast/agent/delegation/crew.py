@@ -158,14 +158,7 @@ class Crew:
         self._batches: set[asyncio.Task[tuple[DelegateResult, ...]]] = set()
 
     async def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        awaited: bool,
-        watch: Watch,
-        cancel: Cancel,
-        tool: Tool,
-        turn: str | None = None,
+        self, tasks: Sequence[Task], *, awaited: bool, watch: Watch, cancel: Cancel, tool: Tool, turn: str | None = None
     ) -> tuple[DelegateResult, ...]:
         """Give these tasks to sub-agents. Where they are awaited, what became of them; else who was started, and what
         they report is told to the session together, once all are done; `tool` says how long a report may be."""

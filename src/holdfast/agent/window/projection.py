@@ -80,13 +80,7 @@ _FILE_TOOLS = frozenset({"read_file", "write_file", "patch_file"})
 
 
 def _session_started(state: Projection, event: SessionStarted, envelope: Envelope, seq: int) -> Projection:
-    return replace(
-        state,
-        agent=event.agent or "",
-        forked_from=event.forked_from,
-        started_at=envelope.at,
-        ended=False,
-    )
+    return replace(state, agent=event.agent or "", forked_from=event.forked_from, started_at=envelope.at, ended=False)
 
 
 def _session_composed(state: Projection, event: SessionComposed, envelope: Envelope, seq: int) -> Projection:
