@@ -125,7 +125,7 @@ class TestOurselves:
         door.learn()
         first = sent(door, QUESTION)
         with monkeypatch.context() as patched:
-            patched.setattr("holdfast.memory.injection.injected", broken)
+            patched.setattr("holdfast.memory.injection.inject", broken)
             second = sent(door, QUESTION, "So.", "Go on.")
         assert contents(second) == contents(client_request(QUESTION, "So.", "Go on."))
         assert (says(second), says(second, RESET)) == ("", "bypassed")

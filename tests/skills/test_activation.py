@@ -295,6 +295,6 @@ class TestRestart:
         before.preload([D])
         loaded(before, A)
         after = SkillActivationRegistry(state=before.state)
-        assert (after.standing("a") or ("",))[0] == "already_loaded"
+        assert (after.active("a") or ("",))[0] == "already_loaded"
         assert (after.standing("d") or ("",))[0] == "already_preloaded"
         assert after.standing("b") is None
