@@ -150,11 +150,11 @@ class TestOpenAgent:
             ({"guides": "x"}, "guides=… got a str"),
             (
                 {"sections": "abc"},
-                "sections=… got a str; give a list of sections of holdfast.tools, such as sections=[Section(name=",
+                "sections=… got a str; give a list of sections of holdfast.tools, such as sections=[GuideSection(name=",
             ),
             ({"sections": [1]}, "sections=[…] got an int; give a list of sections"),
             ({"sections": None}, "sections=… got None"),
-            ({"sections": GuideSection(name="a", text="b", tools=("c",))}, "sections=… got a Section; give a list"),
+            ({"sections": GuideSection(name="a", text="b", tools=("c",))}, "sections=… got a GuideSection; give a list"),
             (
                 {"sections": [GuideSection(name="a", text="b", tools="read_file")]},  # type: ignore[arg-type]
                 "a section of sections=[…] has no text as its name or text, or tools that are no tuple of names; give",

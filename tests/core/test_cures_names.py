@@ -54,7 +54,7 @@ def test_a_name_that_is_no_literal_is_one_of_these() -> None:
         ("library.py", "cause"),
         ("library.py", "cure.name"),
         ("advice.py", "cause"),
-        ("explainer.py", "told.cure"),
+        ("explainer.py", "logged_break.cure"),
     }
 
 

@@ -36,7 +36,7 @@ OPENAI_ONLY = "a parameter of OpenAI's"
 GEMINI_ONLY = "objects of Gemini's"
 AGENT_MEMORY = "the agent has memory of its own: the row above"
 CLIENTS_MEMORY = "clients get memory by injection: the row below"
-IDLE = "nothing of ours runs between the requests of a program; it can call `engine.pings` itself"
+IDLE = "nothing of ours runs between the requests of a program; it can call `engine.core.pings` itself"
 PREFLIGHT = (
     "the chat says the cost of every turn, and that of another model before it answers; `agent.max_calls` bounds a turn"
 )

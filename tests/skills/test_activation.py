@@ -296,5 +296,5 @@ class TestRestart:
         loaded(before, A)
         after = SkillActivationRegistry(state=before.state)
         assert (after.active("a") or ("",))[0] == "already_loaded"
-        assert (after.standing("d") or ("",))[0] == "already_preloaded"
-        assert after.standing("b") is None
+        assert (after.active("d") or ("",))[0] == "already_preloaded"
+        assert after.active("b") is None

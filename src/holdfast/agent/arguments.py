@@ -23,7 +23,7 @@ _TOOLS = "a list of tools, such as tools=[find_room], each made with @tool(effec
 _GUIDES = "texts by the names of tools, such as guides={'read_file': 'Long files are read in parts.'}"
 _SECTIONS = (
     "a list of sections of holdfast.tools, such as "
-    "sections=[Section(name='rooms', text='Rooms are on floor 2.', tools=('find_room',))]"
+    "sections=[GuideSection(name='rooms', text='Rooms are on floor 2.', tools=('find_room',))]"
 )
 _EVENT = "an event, such as session.tell('task.updated', {'task': 'deploy', 'status': 'done'})"
 _TASKS = "a list of tasks, such as session.delegate([Task(task='Read the tests.', role='reviewer')])"

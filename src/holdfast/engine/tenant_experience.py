@@ -54,8 +54,10 @@ class _Row(Struct):
     under_way: deque[_Write] = field(default_factory=deque)
     behind: bool = False
     """It has to be read again before it is written."""
+    saved: bool = False
+    """Whether this process has written it."""
     others: int | None = None
-    """What the store said of other processes when it was last asked."""
+    """What the store said of other processes when it was last saved."""
 
 
 class StoredExperience:
@@ -74,9 +76,9 @@ class StoredExperience:
         """Write it behind the request; what others have learned meanwhile is taken in."""
         row, others = self._rows[tenant], self._store.others()
         _collect(row)
-        if not row.under_way and (others is None or others != row.others):
-            row.behind = True
-        row.others = others
+        if row.saved and not row.under_way and (others is None or others != row.others):
+            row.behind = True  # what was written between loading and the first write, that write finds out
+        row.saved, row.others = True, others
         if row.behind:
             self._catch_up(tenant, mine)
         if row.behind or row.version is None:  # ours must not replace what could not be read
