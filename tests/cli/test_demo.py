@@ -192,7 +192,6 @@ def test_on_a_terminal_a_gateway_stays_open_until_ctrl_c(tmp_path: Path) -> None
 def test_ctrl_c_leaves_nothing_behind(moment: str, tmp_path: Path) -> None:
     with on_a_terminal(tmp_path, "--turns", "2") as (process, ours):
         _until(ours, moment)
-        time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         said = _until(ours, "interrupted")
         assert process.wait(30) == 130

@@ -205,7 +205,7 @@ class TestRetention:
         with driven(tmp_path, store__retention=1) as gate:
             store = gate.gate.gateway.store
             assert store is not None
-            TestPings().turn(gate, 1)
+            gate.anthropic(1)
             eventually(lambda: [call.status for call in store.calls()] == ["settled"])
             gate.round()
             assert store.calls()

@@ -40,7 +40,7 @@ for name, function in inspect.getmembers(importlib.import_module(part), inspect.
         right = kept == sorted(kept, reverse=True) and all(0 < each < limit for each in kept)
         failed += not right
         word = "ok" if right else "FAILED"
-        print(f"{{part}}.{{name}}: {{rows}} rows below {{limit}}, {{len(values)}} kept, {{word}}")
+        print(f"{{part}}.{{name}}: {{rows}} rows below {{limit}}, {{len(kept)}} kept, {{word}}")
 print("all passed" if not failed else f"{{failed}} failed")
 sys.exit(failed > 0)
 '''

@@ -117,7 +117,7 @@ def test_any_requests_in_any_order_under_any_settings(data: st.DataObject) -> No
     chosen = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=5))
     door = Door(
         Cache(
-            strategy=data.draw(st.sampled_from(STRATEGIES)),  # type: ignore[arg-type]
+            strategy=data.draw(st.sampled_from([*STRATEGIES])),  # type: ignore[arg-type]
             repair="off",
             client_markers=data.draw(st.sampled_from(["respect", "improve", "manage"])),  # type: ignore[arg-type]
         )

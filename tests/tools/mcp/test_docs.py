@@ -36,5 +36,7 @@ def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
         env={**os.environ, "HOLDFAST_HOME": str(home)},
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("mine connected \nother blocked It is named by a file of the workspace")
-    assert "'discover_tools', 'mcp__mine__" in done.stdout
+    assert done.stdout == "What is in the newest ticket?\n"  # the simulated model says what it was asked
+    assert "MCP server other: It is named by a file of the workspace and not approved" in done.stderr
+    (log,) = home.glob("sessions/*.jsonl")
+    assert "mcp__mine__echo" in log.read_text(encoding="utf-8")
