@@ -154,7 +154,10 @@ class TestOpenAgent:
             ),
             ({"sections": [1]}, "sections=[…] got an int; give a list of sections"),
             ({"sections": None}, "sections=… got None"),
-            ({"sections": GuideSection(name="a", text="b", tools=("c",))}, "sections=… got a GuideSection; give a list"),
+            (
+                {"sections": GuideSection(name="a", text="b", tools=("c",))},
+                "sections=… got a GuideSection; give a list",
+            ),
             (
                 {"sections": [GuideSection(name="a", text="b", tools="read_file")]},  # type: ignore[arg-type]
                 "a section of sections=[…] has no text as its name or text, or tools that are no tuple of names; give",
