@@ -24,8 +24,8 @@ from holdfast import facts
 from holdfast.agent import Host, Sessions
 from holdfast.agent.contract import OutgoingRequest, ProviderAnswer, Task
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import AgentSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.call import Verdict
 from holdfast.engine import EngineCore, PreparedCall
 from holdfast.facts import estimate
@@ -135,7 +135,7 @@ async def allow(_question: Question) -> Decision:
 def _sessions(
     scratch: Path, name: str, reply: Callable[[Request], object], clock: VirtualClock, padding: Padding
 ) -> tuple[Sessions, Counting]:
-    settings = Settings(agent=Agent(model=name), cache=Cache(padding=padding))
+    settings = Settings(agent=AgentSettings(model=name), cache=CacheSettings(padding=padding))
     simulator = Simulator(script=Script(name="workload", function=reply), clock=clock)
     engine = Counting(settings, strict=True)
     sessions = Sessions(

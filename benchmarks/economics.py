@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from benchmarks import Result, first_sessions
 from benchmarks.recordings import JUDGED, SOURCE, dialogue_calls, dialogues, many, seeds, shaped_calls
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.planner import Tenant
 from holdfast.core.situation import Strategy
 from holdfast.core.strategies import STRATEGIES, rolling, two_point
@@ -44,7 +44,7 @@ FIXED: dict[str, Strategy] = {
 SESSIONS = {"claude-opus-4-6": (1.07, 1.25), "claude-sonnet-5-5": (1.11, 1.35)}
 """What the recorded sessions may cost over the optimum, and a tenth of them each."""
 BEST_OF = ("rolling", "rolling-1h", "automatic")
-ECONOMIC = Cache(strategy="economic")
+ECONOMIC = CacheSettings(strategy="economic")
 Raise = Literal["yes", "no"]
 
 
@@ -154,7 +154,7 @@ def _economic(sets: Sequence[Sequence[Sequence[TimedCall]]], world: ModelFacts, 
 
 def _fixed(sets: Sequence[Sequence[Sequence[TimedCall]]], world: ModelFacts) -> dict[str, Decimal]:
     """What each fixed strategy costs over the whole set."""
-    lanes, settings = [calls for each in sets for calls in each], Cache(strategy="rolling")
+    lanes, settings = [calls for each in sets for calls in each], CacheSettings(strategy="rolling")
     sums: dict[str, Decimal] = {}
     for name, strategy in FIXED.items():
         STRATEGIES["rolling"], kept = strategy, STRATEGIES["rolling"]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from benchmarks import Result
 from benchmarks.recordings import JUDGED, SOURCE, session
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine import EngineCore, Lane
 from holdfast.facts import model
 from holdfast.lab import FAULTS, SEEDS, Trace, with_gaps
@@ -53,7 +53,10 @@ def run(*, quick: bool) -> Iterator[Result]:
 def share(trace: Trace, repair: Repair | None) -> float:
     """The cost of a session's input over that of no caching; without `repair` the client's bytes go out as they are."""
     clock = VirtualClock(START)
-    simulator, engine = Simulator(clock=clock), EngineCore(Settings(cache=Cache(repair=repair or "off")), strict=True)
+    simulator, engine = (
+        Simulator(clock=clock),
+        EngineCore(Settings(cache=CacheSettings(repair=repair or "off")), strict=True),
+    )
     lane, facts = Lane(tenant="t", session=trace.name, id=trace.name, client="bench"), model(f"anthropic:{MODEL}")
     paid = plain = 0.0
     for step in trace.steps:

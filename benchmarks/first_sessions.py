@@ -31,8 +31,8 @@ from holdfast.caches.prompts import Cache as Provider
 from holdfast.caches.prompts import Outcome
 from holdfast.caches.providers import cache
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import AgentSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.counterfactuals import BOUND
 from holdfast.core.planner import Tenant
 from holdfast.engine import EngineCore
@@ -64,7 +64,7 @@ THIRD = 3
 MODELS = ("claude-opus-4-6", "claude-sonnet-5-5")
 MARKING = ("claude-code", "opencode", "litellm", "langchain")
 TOLERANCE = 1.01
-ALONE = Cache(strategy="passthrough", repair="off")
+ALONE = CacheSettings(strategy="passthrough", repair="off")
 
 
 def run(*, quick: bool) -> Iterator[Result]:
@@ -108,9 +108,11 @@ class Bill:
         return body
 
 
-def through(requests: Sequence[Sent], *, gap: float = GAP, settings: Cache | None = None) -> tuple[Bill, list[str]]:
+def through(
+    requests: Sequence[Sent], *, gap: float = GAP, settings: CacheSettings | None = None
+) -> tuple[Bill, list[str]]:
     """Requests of a client nobody knows, through the engine; with each what was done about its markers."""
-    engine = EngineCore(Settings(cache=settings or Cache()), strict=True)
+    engine = EngineCore(Settings(cache=settings or CacheSettings()), strict=True)
     identities = Identities(b"a key of this benchmark, 32 bytes")
     bill, told = Bill(), list[str]()
     for number, request in enumerate(requests):
@@ -188,7 +190,7 @@ def chat(*, quick: bool) -> Iterator[Result]:
     """A chat of the agent without pauses, over the same chat of an agent that leaves caching to the provider."""
     for name in MODELS[:1] if quick else MODELS:
         ours, other = Bill(), Bill()
-        for raw, now in asyncio.run(_chat(name, Cache())):
+        for raw, now in asyncio.run(_chat(name, CacheSettings())):
             ours.add(raw, now)
         for raw, now in asyncio.run(_chat(name, replace(ALONE, padding="off"))):
             other.add(raw, now, automatic=True)
@@ -208,9 +210,9 @@ class Noting(Ticking):
         return super().open(request)
 
 
-async def _chat(name: str, settings: Cache) -> list[tuple[bytes, float]]:
+async def _chat(name: str, settings: CacheSettings) -> list[tuple[bytes, float]]:
     """What an agent sends in a chat, with times."""
-    whole = Settings(agent=Agent(model=f"anthropic:{name}"), cache=settings)
+    whole = Settings(agent=AgentSettings(model=f"anthropic:{name}"), cache=settings)
     clock = VirtualClock(START)
     provider = Noting(Simulator(script=Script(name="chat", function=_answer), clock=clock), clock)
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
@@ -273,9 +275,9 @@ def recorded_sessions(*, quick: bool) -> Iterator[Result]:
             place = PEERS[peer].place
             marks = [[place(turn.prompt) for turn in session] for session in sessions]
             tenant = Tenant()
-            ours = _played(sessions, marks, facts, lambda: CoreWay(Cache(), facts, tenant=tenant, client=peer))  # noqa: B023
+            ours = _played(sessions, marks, facts, lambda: CoreWay(CacheSettings(), facts, tenant=tenant, client=peer))  # noqa: B023
             yield from _dearer(f"sessions as {peer}, {name}", ours, _played(sessions, marks, facts, lambda: None))
-        unmarked = _played(sessions, [()] * len(sessions), facts, lambda: CoreWay(Cache(), facts))  # noqa: B023
+        unmarked = _played(sessions, [()] * len(sessions), facts, lambda: CoreWay(CacheSettings(), facts))  # noqa: B023
         marks = [[PEERS["automatic"].place(turn.prompt) for turn in session] for session in sessions]
         automatic = _played(sessions, marks, facts, lambda: None)
         ratios = _ratios(unmarked, automatic)

@@ -27,8 +27,8 @@ from holdfast import facts
 from holdfast.agent import Host, Sessions
 from holdfast.agent.costs import add
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent
-from holdfast.config.sections.cache import Cache, Strategy
+from holdfast.config.sections.agent import AgentSettings
+from holdfast.config.sections.cache import CacheSettings, Strategy
 from holdfast.lab import SEEDS
 from holdfast.records import Usage, usage
 from holdfast.simulator import Simulator, VirtualClock
@@ -135,7 +135,7 @@ async def _play(work: Work, name: str, strategy: Strategy, seed: int) -> Played:
             (workspace / path).parent.mkdir(parents=True, exist_ok=True)
             (workspace / path).write_text(text)
         clock, pause = VirtualClock(START), _pauses(work.pauses, seed)
-        settings = Settings(agent=Agent(model=name), cache=Cache(strategy=strategy))
+        settings = Settings(agent=AgentSettings(model=name), cache=CacheSettings(strategy=strategy))
         simulator = Simulator(script=Script(name="headlines", function=model(work.steps)), clock=clock)
         engine = Counting(settings, strict=True)
         sessions = Sessions(

@@ -22,8 +22,14 @@ from holdfast.agent import Equipment, Host, Sessions
 from holdfast.agent.contract import Task
 from holdfast.agent.session import Session
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent, Deferral, Delegates, Offload, Tools
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import (
+    AgentSettings,
+    DeferralSettings,
+    DelegatesSettings,
+    OffloadSettings,
+    ToolsSettings,
+)
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine import EngineCore, Lane
 from holdfast.facts import estimate
 from holdfast.records import Message, Request, Text
@@ -72,7 +78,7 @@ class Placed:
 
 
 def staggering() -> Iterator[Effect]:
-    with_it, without = (asyncio.run(_fan_out(hold)) for hold in (Delegates().hold_s, 0.0))
+    with_it, without = (asyncio.run(_fan_out(hold)) for hold in (DelegatesSettings().hold_s, 0.0))
     says = (
         f"{{}} of starting all at once: {CHILDREN} sub-agents of a parent with 20,000 tokens that nobody has asked yet"
     )
@@ -81,7 +87,9 @@ def staggering() -> Iterator[Effect]:
 
 async def _fan_out(hold: float) -> Decimal:
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
-        placed = Placed(scratch, Settings(agent=Agent(model=MODEL, delegates=Delegates(hold_s=hold))), _helper)
+        placed = Placed(
+            scratch, Settings(agent=AgentSettings(model=MODEL, delegates=DelegatesSettings(hold_s=hold))), _helper
+        )
         session = await _parent(placed)
         await _delegated(session)
         return placed.paid()
@@ -96,7 +104,7 @@ def priming() -> Iterator[Effect]:
 async def _helped(primed: bool) -> Decimal:
     """What eight sub-agents cost after their parent: with its prefix, or with a role of their own in front of it."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
-        placed = Placed(scratch, Settings(agent=Agent(model=MODEL)), _helper)
+        placed = Placed(scratch, Settings(agent=AgentSettings(model=MODEL)), _helper)
         session = await _parent(placed)
         await session.ask("What is in the archive?")
         before = placed.paid()
@@ -132,7 +140,7 @@ def _helper(_request: Request) -> Reply:
 
 
 def offloading() -> Iterator[Effect]:
-    with_it, without = (asyncio.run(_built(limit)) for limit in (None, Offload().hard_cap_chars))
+    with_it, without = (asyncio.run(_built(limit)) for limit in (None, OffloadSettings().hard_cap_chars))
     says = f"{{}} of keeping them inline: {TURNS} results of {len(LOG):,} characters, every fourth looked into again"
     yield ratio("offloaded results", with_it, without, says)
 
@@ -142,7 +150,9 @@ async def _built(limit: int | None) -> Decimal:
         return ToolOutput(content=LOG)
 
     build = Tool(name="build", description="Build the project and show its log.", run=run, effect="read")
-    settings = Settings(agent=Agent(model=MODEL), tools=Tools(offload=Offload(max_result_chars=limit)))
+    settings = Settings(
+        agent=AgentSettings(model=MODEL), tools=ToolsSettings(offload=OffloadSettings(max_result_chars=limit))
+    )
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
         placed = Placed(scratch, settings, model([_steps(number) for number in range(TURNS)]), [build])
         session = await placed.sessions.create()
@@ -170,17 +180,20 @@ def _steps(number: int) -> tuple[Step, ...]:
 
 
 def stripping() -> Iterator[Effect]:
-    at_once, when_cold = (Deferral(mode="always", strip="at_once"), Deferral(mode="always", strip="when_cold"))
-    cost, answers = asyncio.run(_searched(at_once, Cache()))
-    cold, late = asyncio.run(_searched(when_cold, Cache()))
-    never, plain = asyncio.run(_searched(when_cold, Cache(edits="never")))
+    at_once, when_cold = (
+        DeferralSettings(mode="always", strip="at_once"),
+        DeferralSettings(mode="always", strip="when_cold"),
+    )
+    cost, answers = asyncio.run(_searched(at_once, CacheSettings()))
+    cold, late = asyncio.run(_searched(when_cold, CacheSettings()))
+    never, plain = asyncio.run(_searched(when_cold, CacheSettings(edits="never")))
     _expect(answers == late == plain, "the arms did not end alike")
     says = f"{{}} of leaving schemas in the history, in {TASKS} tasks with 60 tools on gpt-6.1-sol and a long pause"
     yield ratio("schemas left out at once (default)", cost, never, says)
     yield ratio("schemas shortened when cold", cold, never, "{} when shortened later (`when_cold`)")
 
 
-async def _searched(deferral: Deferral, cache: Cache) -> tuple[Decimal, tuple[str, ...]]:
+async def _searched(deferral: DeferralSettings, cache: CacheSettings) -> tuple[Decimal, tuple[str, ...]]:
     ref, dialect, clock = "openai:gpt-6.1-sol", "openai_responses", VirtualClock(START)
     simulator = Simulator(script=Script(name="mechanisms", function=searching.reply), clock=clock)
     engine, lane = EngineCore(Settings(cache=cache), strict=True), Lane(tenant="t", session="s", id="s", client="bench")
@@ -192,7 +205,7 @@ async def _searched(deferral: Deferral, cache: Cache) -> tuple[Decimal, tuple[st
             [searching._tool(each) for each in catalogue()],
             model=ref,
             dialect=dialect,
-            settings=Tools(deferral=deferral),
+            settings=ToolsSettings(deferral=deferral),
             session=ToolSession(id="s", workspace=room, home=Path(scratch, "home")),
         )
         async with toolbox:

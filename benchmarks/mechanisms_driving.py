@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.call import Verdict
 from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
 from holdfast.engine.reports import Reports
@@ -85,11 +85,11 @@ class Client:
     """Who sends requests. `paid` is what their prompts cost so far."""
 
     def __init__(
-        self, cache: Cache | None = None, *, dialect: str = "anthropic", reports: Reports | None = None
+        self, cache: CacheSettings | None = None, *, dialect: str = "anthropic", reports: Reports | None = None
     ) -> None:
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
-        self.engine = EngineCore(Settings(cache=cache or Cache()), reports=reports, strict=True)
+        self.engine = EngineCore(Settings(cache=cache or CacheSettings()), reports=reports, strict=True)
         self.dialect, self.paid, self.used = dialect, Decimal(0), list[Usage]()
 
     def body(self, request: Mapping[str, Any]) -> Body:
@@ -133,4 +133,4 @@ def prompt_cost(ref: str, used: Usage) -> Decimal:
 
 def paid(gaps: Sequence[float], members: Mapping[str, Any] | None = None, **cache: Any) -> Decimal:
     """What a conversation costs under these settings."""
-    return Client(Cache(**cache)).talk(gaps, **(members or {}))
+    return Client(CacheSettings(**cache)).talk(gaps, **(members or {}))

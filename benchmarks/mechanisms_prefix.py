@@ -29,8 +29,8 @@ from benchmarks.mechanisms_driving import (
 )
 from holdfast import facts
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Mask
-from holdfast.config.sections.cache import Cache, Gemini, OpenAI
+from holdfast.config.sections.agent import MaskSettings
+from holdfast.config.sections.cache import CacheSettings, GeminiSettings, OpenAISettings
 from holdfast.core.call import Verdict
 from holdfast.core.gemini_contents import Create
 from holdfast.engine import EngineCore, Lane
@@ -77,7 +77,7 @@ def fast_escalation() -> Iterator[Effect]:
 
 def instability() -> Iterator[Effect]:
     def cost(after: int) -> Decimal:
-        client = Client(Cache(strategy="zones", placement="multi-zone", unstable_after_turns=after))
+        client = Client(CacheSettings(strategy="zones", placement="multi-zone", unstable_after_turns=after))
         for turns in range(1, 31):
             request = asked(turns)
             if turns > 6:  # from here on the client writes the time into what was said first
@@ -100,7 +100,7 @@ def fence() -> Iterator[Effect]:
 def _masking(how: str) -> Decimal:
     """All but the newest 25 results are to go: when the fence allows it or it pays, at once and by the client's own
     hand, or not at all."""
-    client, settings = Client(), Mask()
+    client, settings = Client(), MaskSettings()
     masker, lane = Masker(settings), client.lane()
     for rounds in range(1, 41):
         old = max(0, 3 * rounds - settings.keep_window)
@@ -166,7 +166,7 @@ def detection() -> Iterator[Effect]:
 
 def _disturbed(cause: str | None, reports: Reports | None = None) -> Iterator[tuple[int, Verdict]]:
     """Eight turns, at the last of which something goes wrong."""
-    client = Client(Cache(strategy="rolling"), reports=reports)
+    client = Client(CacheSettings(strategy="rolling"), reports=reports)
     for turns in range(1, TURNS + 1):
         request = asked(turns)
         if turns == TURNS and cause is not None:
@@ -212,7 +212,7 @@ def suppression() -> Iterator[Effect]:
 
 def _children(strategy: Literal["zones", "economic"], known: bool) -> Decimal:
     """Eight sub-agents of four requests each, after their parent's first."""
-    client = Client(Cache(strategy=strategy, adaptive=False))
+    client = Client(CacheSettings(strategy=strategy, adaptive=False))
     client.send(asked(1, system=20_000))
     before = client.paid
     for child in range(8):
@@ -254,7 +254,7 @@ class Gem:
     def __init__(self, *, enabled: bool) -> None:
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
-        self.engine = EngineCore(Settings(cache=Cache(gemini=Gemini(enabled=enabled))), strict=True)
+        self.engine = EngineCore(Settings(cache=CacheSettings(gemini=GeminiSettings(enabled=enabled))), strict=True)
         self.paid, self.created = Decimal(0), 0
 
     def talk(self, turns: int, gap: float) -> Decimal:
@@ -323,7 +323,7 @@ def stored() -> Iterator[Effect]:
 
 def _responses(store: bool) -> tuple[Decimal, int, int]:
     """What eight turns cost, how many requests ask to be stored, and the bytes of the last."""
-    client = Client(Cache(openai=OpenAI(store_completions=store)), dialect="openai_responses")
+    client = Client(CacheSettings(openai=OpenAISettings(store_completions=store)), dialect="openai_responses")
     said, raw = 0, b""
     for turns in range(1, 9):
         items = [{"role": each["role"], "content": each["content"]} for each in asked(turns)["messages"]]

@@ -25,7 +25,7 @@ from holdfast.agent import Host, Sessions
 from holdfast.agent.log import log_path, read_log
 from holdfast.agent.session import Session
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent, Memory
+from holdfast.config.sections.agent import AgentSettings, MemorySettings
 from holdfast.engine import EngineCore
 from holdfast.facts import estimate
 from holdfast.memory.entries import KnowledgeEntry
@@ -120,8 +120,10 @@ async def play(name: str, arm: Arm) -> Played:
 
 def _sessions(scratch: Path, name: str, arm: Arm, clock: VirtualClock, store: Store) -> Sessions:
     settings = Settings(
-        agent=Agent(model=name, volatile="system" if arm == "in system" else "tail"),
-        memory=Memory(placement="blocks" if arm == "blocks" else "deltas", notes_soft=65_536, notes_hard=65_536),
+        agent=AgentSettings(model=name, volatile="system" if arm == "in system" else "tail"),
+        memory=MemorySettings(
+            placement="blocks" if arm == "blocks" else "deltas", notes_soft=65_536, notes_hard=65_536
+        ),
     )
     simulator = Simulator(script=Script(name="memory", function=_answer), clock=clock)
     return Sessions(

@@ -25,8 +25,8 @@ from benchmarks.memory import ANSWER, ASKED, EVERY, LIMIT, MODELS, PAUSE, SUBJEC
 from holdfast import facts
 from holdfast.agent.costs import add
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.server import Gateway, Limits
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Incoming, Passages
@@ -101,8 +101,10 @@ def play(name: str, arm: Arm, *, marks: bool) -> Played:
     clock, bus = VirtualClock(START), Bus()
     told = bus.subscribe()
     settings = Settings(
-        memory=Memory(inject=arm != "none", project=PROJECT, placement="blocks" if arm == "blocks" else "deltas"),
-        gateway=Gateway(limits=Limits(stages_ms=60_000)),  # what is measured is the cost, on any machine
+        memory=MemorySettings(
+            inject=arm != "none", project=PROJECT, placement="blocks" if arm == "blocks" else "deltas"
+        ),
+        gateway=GatewaySettings(limits=LimitSettings(stages_ms=60_000)),  # what is measured is the cost, on any machine
     )
     simulator, own = Simulator(clock=clock), Own(name)
     said, spent = list[tuple[str, str]](), list[Usage]()

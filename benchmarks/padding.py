@@ -18,8 +18,8 @@ from typing import Any, Literal
 from benchmarks import Result
 from holdfast.agent import Host, Sessions
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent, Skills
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import AgentSettings, SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.economics import costs
 from holdfast.core.padding import Outlook, PaddingRules, SkillBody, pad
 from holdfast.engine import EngineCore, Lane
@@ -83,7 +83,11 @@ async def session_cost(name: str, mode: Mode, turns: int, added: int) -> Decimal
     words = added // 2 - 10
     clock = VirtualClock(1_700_000_000.0)
     simulator = Simulator(script=Script(name="talk", function=lambda _: "word " * words), clock=clock)
-    settings = Settings(agent=Agent(model=f"anthropic:{name}"), cache=Cache(padding=mode), skills=Skills(roots=()))
+    settings = Settings(
+        agent=AgentSettings(model=f"anthropic:{name}"),
+        cache=CacheSettings(padding=mode),
+        skills=SkillsSettings(roots=()),
+    )
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
         workspace = Path(scratch, "workspace")
         workspace.mkdir()
@@ -118,7 +122,10 @@ def _paid(calls: int, added: int, mode: Mode, strategy: Strategy) -> float:
     texts = [json.dumps(tool) for tool in TOOLS]
     stable = pad(texts, PERSONA, [SKILL], [facts], PaddingRules(mode=mode, outlook=Outlook(calls=calls))).text
     clock = VirtualClock(1_700_000_000.0)
-    simulator, engine = Simulator(clock=clock), EngineCore(Settings(cache=Cache(strategy=strategy)), strict=True)
+    simulator, engine = (
+        Simulator(clock=clock),
+        EngineCore(Settings(cache=CacheSettings(strategy=strategy)), strict=True),
+    )
     lane, paid = Lane(tenant="t", session="s", id="l", client="bench"), 0.0
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Please begin. " * (added // 3)}]
     for number in range(calls):

@@ -22,8 +22,8 @@ from msgspec import Struct
 from benchmarks import Result
 from benchmarks.tools import START, exchanged, said
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Skills
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine import EngineCore, Lane
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult
 from holdfast.simulator import Simulator, VirtualClock
@@ -97,17 +97,17 @@ def _searching(store: SkillStore, *, rounds: int) -> Iterator[Result]:
 
 class Arm(Struct, frozen=True):
     name: str
-    settings: Skills = Skills()
+    settings: SkillsSettings = SkillsSettings()
     pasted: bool = False
     padding: bool = False
 
 
 ARMS = (
-    Arm("index in full", Skills(index="full")),
-    Arm("index of 2,000 characters", Skills(index_chars=2_000)),
-    Arm("no index, search only", Skills(index="off")),
-    Arm("index in full, padded with bodies", Skills(index="full"), padding=True),
-    Arm("index in full, at most 8 bodies", Skills(index="full", max_activations=8)),
+    Arm("index in full", SkillsSettings(index="full")),
+    Arm("index of 2,000 characters", SkillsSettings(index_chars=2_000)),
+    Arm("no index, search only", SkillsSettings(index="off")),
+    Arm("index in full, padded with bodies", SkillsSettings(index="full"), padding=True),
+    Arm("index in full, at most 8 bodies", SkillsSettings(index="full", max_activations=8)),
 )
 PASTED = Arm("all bodies in the system text", pasted=True)
 
@@ -213,7 +213,7 @@ def _count(error: str | None, metadata: dict[str, object], played: Played) -> No
 def _system(arm: Arm, store: SkillStore, skills: SessionSkills | None) -> str:
     if skills is None:
         return "\n\n".join([PERSONA, *(skill.section for skill in store.list_skills())])
-    return skills.compose(PERSONA, cache=Cache(padding="always" if arm.padding else "off")).text
+    return skills.compose(PERSONA, cache=CacheSettings(padding="always" if arm.padding else "off")).text
 
 
 def _send(

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from benchmarks import Result
 from benchmarks.tools_catalogue import ASKED, Definition, catalogue
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Deferral, Offload, Tools
+from holdfast.config.sections.agent import DeferralSettings, OffloadSettings, ToolsSettings
 from holdfast.core.call import Verdict
 from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json
@@ -225,7 +225,7 @@ async def play(model: str, dialect: str, mode: Mode, setting: Setting, tasks: li
     with tempfile.TemporaryDirectory() as scratch:
         room = Path(scratch, "workspace")
         room.mkdir()
-        settings = Tools(deferral=Deferral(mode=mode, carrier=setting))
+        settings = ToolsSettings(deferral=DeferralSettings(mode=mode, carrier=setting))
         tools = [_tool(definition) for definition in catalogue()]
         toolbox = Toolbox(
             tools,
@@ -351,7 +351,7 @@ def _offload(*, rounds: int) -> Iterator[Result]:
     tool = _tool(catalogue()[0])
     stored, bare = [], []
     with tempfile.TemporaryDirectory() as scratch:
-        offloader = Offloader(Offload(), Path(scratch, "offload"))
+        offloader = Offloader(OffloadSettings(), Path(scratch, "offload"))
         for number in range(rounds):
             begun = time.perf_counter()
             _, gone = offloader.store(tool, f"call-{number}", (Text(text),))

@@ -16,7 +16,7 @@ import anthropic
 
 from holdfast import Engine, facts
 from holdfast.config.keys import Settings
-from holdfast.config.sections.server import Gateway, Limits
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.facts import estimate, rates
 from holdfast.records import usage
 
@@ -37,7 +37,7 @@ def main() -> int:
     if worst is None or worst > MOST:
         print(f"{model}: {'its price is not known' if worst is None else f'it may cost ${worst:.3f}'}; choose another")
         return 2
-    engine = Engine(Settings(gateway=Gateway(limits=Limits(stages_ms=PATIENCE_MS))))
+    engine = Engine(Settings(gateway=GatewaySettings(limits=LimitSettings(stages_ms=PATIENCE_MS))))
     client = anthropic.Anthropic(http_client=engine.http_client(), max_retries=1)
     messages: list[anthropic.types.MessageParam] = []
     spent, read = Decimal(0), 0

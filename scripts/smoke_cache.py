@@ -25,9 +25,9 @@ from holdfast.agent import Host, Sessions
 from holdfast.agent.contract import CostLine, OutgoingRequest, Provider, ProviderAnswer, Watch
 from holdfast.agent.providers import HttpProvider
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent, Skills
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.server import Upstream
+from holdfast.config.sections.agent import AgentSettings, SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
+from holdfast.config.sections.server import UpstreamSettings
 from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, usage
@@ -89,7 +89,7 @@ def _provider(environ: Mapping[str, str], *, simulate: bool) -> HttpProvider | S
     if simulate:
         return Simulated(Simulator())
     address = environ.get("ANTHROPIC_BASE_URL")
-    return HttpProvider(Upstream(anthropic=address) if address else Upstream(), environ)
+    return HttpProvider(UpstreamSettings(anthropic=address) if address else UpstreamSettings(), environ)
 
 
 async def _read(model: str, provider: HttpProvider | Simulated) -> int:
@@ -102,9 +102,9 @@ async def _read(model: str, provider: HttpProvider | Simulated) -> int:
 
 async def _turns(model: str, capped: Capped) -> int:
     settings = Settings(
-        agent=Agent(model=model, output_tokens=ANSWER, retries=1, max_calls=2),
-        cache=Cache(padding="always"),
-        skills=Skills(roots=()),
+        agent=AgentSettings(model=model, output_tokens=ANSWER, retries=1, max_calls=2),
+        cache=CacheSettings(padding="always"),
+        skills=SkillsSettings(roots=()),
     )
     with tempfile.TemporaryDirectory() as scratch:
         workspace, home = Path(scratch, "workspace"), Path(scratch, "home")

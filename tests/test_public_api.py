@@ -25,7 +25,7 @@ from google.genai import types
 import holdfast
 from holdfast import Call, Engine, HoldfastError, Lane, LoggedRequest, Message, Usage, explain, message_of, replay
 from holdfast.config import Settings
-from holdfast.config.sections import Gateway, Limits
+from holdfast.config.sections import GatewaySettings, LimitSettings
 from holdfast.records import Text
 from holdfast.simulator import Simulator, running
 
@@ -464,7 +464,7 @@ class TestSdks:
             assert call.settle(client.messages.create(**call.body)).usage.prompt > 4_000  # type: ignore[call-overload]
 
     def test_http_clients_are_those_of_the_libraries(self, address: str) -> None:
-        settings = Settings(gateway=Gateway(limits=Limits(stages_ms=60_000, wait_ms=60_000)))
+        settings = Settings(gateway=GatewaySettings(limits=LimitSettings(stages_ms=60_000, wait_ms=60_000)))
         with Engine(settings) as engine:
             assert isinstance(engine.async_http_client(), httpx2.AsyncClient)
             assert isinstance(engine.async_http_client(library="httpx"), httpx.AsyncClient)

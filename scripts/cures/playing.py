@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.breaks import Finding
 from holdfast.core.cures import Cure, case, cure_for, reset_cure
 from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions, UnplannedCall
@@ -28,12 +28,12 @@ from holdfast.wire import DIALECTS, Body
 
 PATHS = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions"}
 HEADERS = {"x-api-key": "k", "authorization": "Bearer k", "anthropic-version": "2023-06-01"}
-WAYS: dict[str, Cache] = {
-    "as sent": Cache(strategy="passthrough", client_markers="respect", repair="off"),
-    "defaults": Cache(),
-    "values": Cache(repair="values"),
-    "repairs": Cache(repair="on"),
-    "manage": Cache(client_markers="manage"),
+WAYS: dict[str, CacheSettings] = {
+    "as sent": CacheSettings(strategy="passthrough", client_markers="respect", repair="off"),
+    "defaults": CacheSettings(),
+    "values": CacheSettings(repair="values"),
+    "repairs": CacheSettings(repair="on"),
+    "manage": CacheSettings(client_markers="manage"),
 }
 """Nothing is changed; Holdfast as it comes; its repairs of unambiguous values; all its repairs; our markers instead of
 the client's."""
@@ -98,7 +98,7 @@ class _Open(Struct):
 
 
 class _Player:
-    def __init__(self, example: Example, cache: Cache) -> None:
+    def __init__(self, example: Example, cache: CacheSettings) -> None:
         self.clock = VirtualClock()
         self.simulator = Simulator(clock=self.clock)
         bus = Bus()

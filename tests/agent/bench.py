@@ -11,8 +11,15 @@ from holdfast.agent import Equipment, Host, Sessions
 from holdfast.agent.log import read_log
 from holdfast.agent.session import Session
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent, Compaction, Confirm, Mask, Skills, Tools
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import (
+    AgentSettings,
+    CompactionSettings,
+    ConfirmSettings,
+    MaskSettings,
+    SkillsSettings,
+    ToolsSettings,
+)
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine import EngineCore
 from holdfast.records import Message, Request, Text, Usage, validate
 from holdfast.records.events import Bus, Envelope
@@ -72,19 +79,19 @@ def calls(*made: tuple[str, dict[str, Any]]) -> str:
 def settings(
     *,
     model: str = MODEL,
-    cache: Cache | None = None,
+    cache: CacheSettings | None = None,
     agent: dict[str, Any] | None = None,
     compaction: dict[str, Any] | None = None,
-    skills: Skills | None = None,
-    mask: Mask | None = None,
+    skills: SkillsSettings | None = None,
+    mask: MaskSettings | None = None,
     confirm: str = "allow",
 ) -> Settings:
-    chosen = Agent(model=model, compaction=Compaction(**(compaction or {})), **(agent or {}))
+    chosen = AgentSettings(model=model, compaction=CompactionSettings(**(compaction or {})), **(agent or {}))
     return Settings(
-        cache=cache or Cache(),
+        cache=cache or CacheSettings(),
         agent=chosen,
-        skills=skills or Skills(roots=()),
-        tools=Tools(confirm=Confirm(mode=confirm), mask=mask or Mask()),  # type: ignore[arg-type]
+        skills=skills or SkillsSettings(roots=()),
+        tools=ToolsSettings(confirm=ConfirmSettings(mode=confirm), mask=mask or MaskSettings()),  # type: ignore[arg-type]
     )
 
 

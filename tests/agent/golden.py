@@ -11,20 +11,20 @@ import msgspec
 from holdfast.agent.window.entries import (
     AttemptFeedback,
     Compacted,
-    Context,
     Continue,
+    DetachedProcessExited,
+    DetachedProcessStarted,
     Entry,
     Escalation,
     GoalInjection,
     KnowledgeNews,
     MemoryChanged,
-    ProcessExited,
-    ProcessStarted,
     SessionContext,
-    SettingToggled,
+    SettingToggledItem,
     SubagentStatus,
-    SurroundingsChanged,
+    SurroundingsChangedItem,
     TaskUpdate,
+    Timeline,
     TimelineItem,
     ToolServerGone,
     UserMessage,
@@ -44,16 +44,19 @@ ITEMS: list[tuple[TimelineItem, list[str]]] = [
     (UserMessage(**SEQ, text="Fix the bug."), ["Fix the bug."]),
     (UserMessage(**SEQ, text="See:", attachments=(IMAGE,)), ["See:", "Image"]),
     (
-        ProcessStarted(**SEQ, process="p1", command="npm run dev"),
+        DetachedProcessStarted(**SEQ, process="p1", command="npm run dev"),
         [f"{HERE} Background process p1 started: npm run dev"],
     ),
     (
-        ProcessStarted(**SEQ, process="p1", command="cat <<E\n" + "x" * 400),
+        DetachedProcessStarted(**SEQ, process="p1", command="cat <<E\n" + "x" * 400),
         [f"{HERE} Background process p1 started: cat <<E {'x' * 292}…"],
     ),
-    (ProcessExited(**SEQ, process="p1", exit_code=0), [f"{HERE} Background process p1 exited with code 0."]),
-    (ProcessExited(**SEQ, process="p1", exit_code=-9), [f"{HERE} Background process p1 exited with code -9."]),
-    (ProcessExited(**SEQ, process="p1", exit_code=None), [f"{HERE} Background process p1 ended without an exit code."]),
+    (DetachedProcessExited(**SEQ, process="p1", exit_code=0), [f"{HERE} Background process p1 exited with code 0."]),
+    (DetachedProcessExited(**SEQ, process="p1", exit_code=-9), [f"{HERE} Background process p1 exited with code -9."]),
+    (
+        DetachedProcessExited(**SEQ, process="p1", exit_code=None),
+        [f"{HERE} Background process p1 ended without an exit code."],
+    ),
     (
         SubagentStatus(**SEQ, delegate="d1", status="started", role="reviewer", text="Read\nit."),
         [f"{HERE} Sub-agent d1 (reviewer) started: Read it."],
@@ -78,8 +81,8 @@ ITEMS: list[tuple[TimelineItem, list[str]]] = [
         ToolServerGone(**SEQ, server="github", tools=("a", "b")),
         [f"{HERE} Tool server github is gone. These tools no longer work: a, b."],
     ),
-    (SettingToggled(**SEQ, setting="plan mode", value="on"), [f"{HERE} Setting plan mode is now on."]),
-    (SurroundingsChanged(**SEQ, text="+ a.py"), [f"{HERE} The surroundings have changed:\n+ a.py"]),
+    (SettingToggledItem(**SEQ, setting="plan mode", value="on"), [f"{HERE} Setting plan mode is now on."]),
+    (SurroundingsChangedItem(**SEQ, text="+ a.py"), [f"{HERE} The surroundings have changed:\n+ a.py"]),
     (Continue(**SEQ), ["(continue)"]),
 ]
 USES = (Thinking("hm", "sealed"), Text("Let me see."), ToolUse("t1", "read_file", b'{"path":"a"}'))
@@ -88,7 +91,7 @@ ENTRIES: list[tuple[Entry, tuple[Message, ...]]] = [
     (SessionContext(**AT, text="A workspace."), (Message("user", (Text("A workspace."),)),)),
     (assistant_turn(*USES, results=(RESULT,)), (Message("assistant", USES), RESULT)),
     (
-        Context(**AT, items=(UserMessage(**SEQ, text="a"), Continue(**SEQ))),
+        Timeline(**AT, items=(UserMessage(**SEQ, text="a"), Continue(**SEQ))),
         (Message("user", (Text("a"), Text("(continue)"))),),
     ),
     (Compacted(**AT, text="Before.", replaced=3), (Message("user", (Text("Before."),)),)),
@@ -96,7 +99,7 @@ ENTRIES: list[tuple[Entry, tuple[Message, ...]]] = [
     (GoalInjection(**AT, text=""), (Message("user", (Text("The goal of this session was given up."),)),)),
     (AttemptFeedback(**AT, text="It was empty."), (Message("user", (Text("It was empty."),)),)),
 ]
-WHOLE = window(*(entry for entry, _ in ENTRIES), Context(**AT, items=tuple(item for item, _ in ITEMS)))
+WHOLE = window(*(entry for entry, _ in ENTRIES), Timeline(**AT, items=tuple(item for item, _ in ITEMS)))
 
 
 def digest(made: Window = WHOLE, zone: str = "Europe/Berlin") -> str:

@@ -8,12 +8,12 @@ from holdfast.agent.window.entries import (
     AssistantTurn,
     AttemptFeedback,
     Compacted,
-    Context,
     Continue,
     Entry,
     GoalInjection,
     SessionContext,
-    SettingToggled,
+    SettingToggledItem,
+    Timeline,
     ToolServerGone,
     UserMessage,
 )
@@ -23,8 +23,8 @@ from holdfast.skills.tools import POINTERS
 CONTEXT = SessionContext(at=0, text="The workspace is empty.")
 
 
-def user(text: str) -> Context:
-    return Context(at=0, items=(UserMessage(at=0, seq=0, text=text),))
+def user(text: str) -> Timeline:
+    return Timeline(at=0, items=(UserMessage(at=0, seq=0, text=text),))
 
 
 def answer(text: str) -> AssistantTurn:
@@ -49,11 +49,11 @@ def pointer(name: str) -> AssistantTurn:
 _texts = st.text(alphabet="ab\n#> é", max_size=40)
 _items = st.one_of(
     st.builds(UserMessage, at=st.just(0), seq=st.just(0), text=_texts),
-    st.builds(SettingToggled, at=st.just(0), seq=st.just(0), setting=st.sampled_from("xy"), value=_texts),
+    st.builds(SettingToggledItem, at=st.just(0), seq=st.just(0), setting=st.sampled_from("xy"), value=_texts),
     st.builds(ToolServerGone, at=st.just(0), seq=st.just(0), server=st.sampled_from("xy")),
     st.builds(Continue, at=st.just(0), seq=st.just(0)),
 )
-_contexts = st.builds(lambda items: Context(at=0, items=tuple(items)), st.lists(_items, min_size=1, max_size=3))
+_contexts = st.builds(lambda items: Timeline(at=0, items=tuple(items)), st.lists(_items, min_size=1, max_size=3))
 _skills = st.sampled_from(("pdf", "git"))
 entries: st.SearchStrategy[Entry] = st.one_of(
     _contexts,

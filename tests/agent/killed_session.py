@@ -24,9 +24,9 @@ from holdfast import facts
 from holdfast.agent.log import Log
 from holdfast.agent.mentions import known_models
 from holdfast.agent.session import Session
-from holdfast.agent.window.entries import Context, KnowledgeNews
+from holdfast.agent.window.entries import KnowledgeNews, Timeline
 from holdfast.agent.window.state import told_hashes
-from holdfast.config.sections.agent import Mask
+from holdfast.config.sections.agent import MaskSettings
 from holdfast.memory.knowledge import Knowledge
 from holdfast.memory.texts import entry_hash
 from holdfast.records import usage
@@ -120,7 +120,7 @@ class Noting:
 def _bench(place: Path, *, flush: bool = False) -> Bench:
     config = settings(
         compaction={"keep_recent_tokens": 100, "reserve_tokens": 2_000, "anchor_turns": 0},
-        mask=Mask(keep_window=2, trigger_chars=2_000, release_chars=1_000),
+        mask=MaskSettings(keep_window=2, trigger_chars=2_000, release_chars=1_000),
     )
     bench = Bench(place, config=config, reply=summarizer(), tools=TOOLS)
     bench.sessions.provider = Noting(bench, place / "sent", flush=flush)
@@ -210,7 +210,7 @@ def known(store: Store | None, workspace: Path) -> Knowledge:
 
 def _knows(bench: Bench, session: Session) -> None:
     """What the conversation says of the knowledge store is what stands there, and was told once."""
-    items = [item for entry in session.state.window.entries if isinstance(entry, Context) for item in entry.items]
+    items = [item for entry in session.state.window.entries if isinstance(entry, Timeline) for item in entry.items]
     told = [pair for item in items if isinstance(item, KnowledgeNews) for pair in item.entries]
     assert len(set(told)) == len(told), told
     entries = {entry.id: entry.hash for entry in known(bench.store, bench.workspace).entries()}

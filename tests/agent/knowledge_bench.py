@@ -9,9 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.agent.session import Session
-from holdfast.agent.window.entries import Context, KnowledgeNews
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.cache import Cache
+from holdfast.agent.window.entries import KnowledgeNews, Timeline
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.memory.entries import KnowledgeEntry
 from holdfast.memory.knowledge import Knowledge
 from tests.agent.bench import Bench, settings
@@ -24,11 +24,11 @@ class KnowledgeBench(Bench):
     """`memory` are settings of the section, `strategy` and further members those of the cache."""
 
     def __init__(self, place: Path, *, memory: dict[str, Any] | None = None, **more: Any) -> None:
-        cache = more.pop("cache", None) or Cache()
+        cache = more.pop("cache", None) or CacheSettings()
         chosen = settings(
             cache=cache, **{name: more.pop(name) for name in ("agent", "compaction", "model") if name in more}
         )
-        super().__init__(place, config=replace(chosen, memory=Memory(**(memory or {}))), **more)
+        super().__init__(place, config=replace(chosen, memory=MemorySettings(**(memory or {}))), **more)
 
     @property
     def known(self) -> Knowledge:
@@ -61,5 +61,5 @@ class KnowledgeBench(Bench):
 
 def knowledge_news(session: Session) -> list[str]:
     """What the conversation was told of the store, in order."""
-    items = [item for entry in session.state.window.entries if isinstance(entry, Context) for item in entry.items]
+    items = [item for entry in session.state.window.entries if isinstance(entry, Timeline) for item in entry.items]
     return [item.text for item in items if isinstance(item, KnowledgeNews)]

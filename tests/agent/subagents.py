@@ -15,7 +15,7 @@ from holdfast import facts
 from holdfast.agent.contract import Task
 from holdfast.agent.session import Session
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Delegates
+from holdfast.config.sections.agent import DelegatesSettings
 from holdfast.records import Request, Text, ToolResult, Usage, usage
 from holdfast.wire.answers import Unreachable
 from tests.agent.bench import MODEL, Bench, settings
@@ -65,7 +65,7 @@ def numbered(count: int) -> list[str]:
 
 
 def configured(*, model: str = MODEL, agent: dict[str, Any] | None = None, **delegates: Any) -> Settings:
-    return settings(model=model, agent={"delegates": Delegates(**delegates), **(agent or {})})
+    return settings(model=model, agent={"delegates": DelegatesSettings(**delegates), **(agent or {})})
 
 
 def placed(place: Path, config: Settings | Any = None, **more: Any) -> Bench:

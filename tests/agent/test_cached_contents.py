@@ -17,8 +17,8 @@ from holdfast.agent import cached_contents
 from holdfast.agent.contract import Task, Unreachable
 from holdfast.agent.session import Session
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Mask
-from holdfast.config.sections.cache import Cache, Gemini
+from holdfast.config.sections.agent import MaskSettings
+from holdfast.config.sections.cache import CacheSettings, GeminiSettings
 from holdfast.engine import PreparedCall
 from holdfast.records import Request, ToolResult
 from holdfast.simulator import HttpRequest
@@ -39,8 +39,8 @@ def diligent(request: Request) -> object:
 
 
 def config(enabled: bool = True, **more: Any) -> Settings:
-    gemini = Gemini(enabled=enabled, **more.pop("gemini", {}))
-    return settings(model=MODEL, cache=Cache(gemini=gemini), **more)
+    gemini = GeminiSettings(enabled=enabled, **more.pop("gemini", {}))
+    return settings(model=MODEL, cache=CacheSettings(gemini=gemini), **more)
 
 
 def bench(place: Path, chosen: Any = None, **more: Any) -> Bench:
@@ -226,7 +226,7 @@ class TestSameWords:
 
     async def test_tools_masking_and_compaction(self, tmp_path: Path) -> None:
         chosen = config(
-            mask=Mask(keep_window=1, trigger_chars=2_000, release_chars=1_000), compaction={"anchor_turns": 0}
+            mask=MaskSettings(keep_window=1, trigger_chars=2_000, release_chars=1_000), compaction={"anchor_turns": 0}
         )
         async with bench(tmp_path, chosen) as found:
             plans: list[PreparedCall] = []

@@ -17,7 +17,7 @@ from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Compacted, Static, Window
 from holdfast.agent.window.projection import project
 from holdfast.agent.window.renderer import render
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections.agent import SkillsSettings
 from holdfast.records import Message, Request, Text, validate
 from holdfast.records.events.agent import SettingToggled, TaskUpdated
 from holdfast.records.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted
@@ -489,7 +489,7 @@ async def test_a_skill_whose_body_is_gone_is_given_again_and_no_pointer_to_it_st
     write_skill(tmp_path / "skills", "pdf", body="How to pdf.\n" + "Do it well. " * 100)
     load = calls(("skill_load", {"name": "pdf"}))
 
-    config = small(skills=Skills(roots=(str(tmp_path / "skills"),)))
+    config = small(skills=SkillsSettings(roots=(str(tmp_path / "skills"),)))
     async with Bench(tmp_path, config=config, reply=summarizer()) as bench:
         session = await bench.sessions.create()
         await talk(session, bench, 2)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from holdfast.agent.compaction.compactor import done_notice, in_vain_notice
 from holdfast.agent.compaction.sizes import due, estimate_payback, limit_of, message_tokens, reserve_of, sizes
-from holdfast.agent.contract import Compaction
+from holdfast.agent.contract import CompactionResult
 from holdfast.agent.costs import summed
 from holdfast.agent.window.entries import Entry, Static
-from holdfast.config.sections.agent import Compaction as Settings
+from holdfast.config.sections.agent import CompactionSettings as Settings
 from holdfast.facts import IMAGE_TOKENS, estimate, rates
 from holdfast.records import Document, Image, Message, Opaque, RedactedThinking, Text, Thinking, ToolResult, ToolUse
 from holdfast.wire import is_too_long
@@ -159,7 +159,9 @@ def test_what_saves_nothing_never_pays_back() -> None:
     found = estimate_payback(SONNET, before=100, after=100, behind=50, cost=Decimal(1))
     assert (found.saved, found.payback) == (0, None)
     told = done_notice(
-        Compaction(why="user", tokens_before=9, tokens_after=9, elided=True, attempts=0, saved_per_request=found.saved)
+        CompactionResult(
+            why="user", tokens_before=9, tokens_after=9, elided=True, attempts=0, saved_per_request=found.saved
+        )
     )
     assert "outlined without the model" in told
     assert "does not pay for itself" in told
@@ -167,7 +169,7 @@ def test_what_saves_nothing_never_pays_back() -> None:
 
 
 def test_the_user_is_told_the_price_and_the_payback() -> None:
-    made = Compaction(
+    made = CompactionResult(
         why="limit",
         tokens_before=170_000,
         tokens_after=50_000,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.window.entries import AssistantTurn
-from holdfast.config.sections.agent import Mask
+from holdfast.config.sections.agent import MaskSettings
 from holdfast.tools import Cancel
 from holdfast.tools.masking import PLACEHOLDER
 from tests.agent.bench import MODELS, Bench, calls, extends, sound
@@ -77,7 +77,7 @@ async def test_nothing_is_masked_in_it_that_was_not_before(tmp_path: Path, diale
     config = small(
         model=MODELS[dialect],
         compaction={"limit_tokens": 60_000, "keep_recent_tokens": 500},
-        mask=Mask(keep_window=1, trigger_chars=30_000, release_chars=9_000),
+        mask=MaskSettings(keep_window=1, trigger_chars=30_000, release_chars=9_000),
     )
     async with Bench(tmp_path, config=config, reply=summarizer(), tools=(LONG,)) as bench:
         session = await bench.sessions.create()

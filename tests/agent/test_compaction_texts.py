@@ -35,11 +35,11 @@ from holdfast.agent.compaction.summary import (
 )
 from holdfast.agent.window.entries import (
     Compacted,
-    Context,
     Entry,
-    SettingToggled,
+    SettingToggledItem,
     SubagentStatus,
-    SurroundingsChanged,
+    SurroundingsChangedItem,
+    Timeline,
     ToolServerGone,
     UserMessage,
 )
@@ -57,8 +57,8 @@ def model_answer(*blocks: object, stop: str = "end") -> Answer:
     return Answer(message=message, stop=stop, usage=None, id=None, model=None, error=None, whole=True)  # type: ignore[arg-type]
 
 
-def toggled(setting: str, value: str) -> Context:
-    return Context(at=0, items=(SettingToggled(at=0, seq=0, setting=setting, value=value),))
+def toggled(setting: str, value: str) -> Timeline:
+    return Timeline(at=0, items=(SettingToggledItem(at=0, seq=0, setting=setting, value=value),))
 
 
 # What is asked for
@@ -183,7 +183,7 @@ def test_an_outline_tells_what_was_said_what_was_called_and_what_was_answered_la
         user("First of all\nand more"),
         tool_turn(("read_file", "x"), ("run_command", "y")),
         tool_turn(("read_file", "x"), failed=True),
-        Context(at=0, items=(status, UserMessage(at=0, seq=1, text="Second"))),
+        Timeline(at=0, items=(status, UserMessage(at=0, seq=1, text="Second"))),
         answer("The end of it."),
     )
     text = outline(entries, BOUNDS[0], earlier="Once upon a time.")
@@ -211,14 +211,14 @@ def test_an_outline_of_a_summary_holds_that_summary_and_what_was_in_force() -> N
 
 def test_what_is_said_anew_behind_the_summary_is_not_in_force_any_more() -> None:
     dropped = (toggled("plan", "on"), toggled("mode", "a"), user("One"), toggled("plan", "off"))
-    around = Context(at=0, items=(SurroundingsChanged(at=0, seq=0, text="Branch: main"),))
+    around = Timeline(at=0, items=(SurroundingsChangedItem(at=0, seq=0, text="Branch: main"),))
     assert carried_facts(dropped, (toggled("mode", "b"),)) == {ASKED: "One", "Setting plan is": "off"}
     assert carried_facts((around,), ()) == {"The surroundings changed last": "Branch: main"}
     assert ASKED not in carried_facts(dropped, (user("Two"),))
 
 
 def test_where_no_summary_says_it_what_holds_is_told_again() -> None:
-    gone = Context(at=0, items=(ToolServerGone(at=0, seq=0, server="db", tools=("q",)),))
+    gone = Timeline(at=0, items=(ToolServerGone(at=0, seq=0, server="db", tools=("q",)),))
     again = told_again(
         (toggled("plan", "on"), gone, toggled("plan", "off"), toggled("mode", "a")), (toggled("mode", "b"),)
     )
@@ -227,9 +227,9 @@ def test_where_no_summary_says_it_what_holds_is_told_again() -> None:
 
 
 def test_what_a_summary_said_that_goes_is_told_again_too() -> None:
-    gone = Context(at=0, items=(ToolServerGone(at=0, seq=0, server="db", tools=("q", "r")),))
-    all_gone = Context(at=0, items=(ToolServerGone(at=0, seq=0, server="mail"),))
-    around = Context(at=0, items=(SurroundingsChanged(at=0, seq=0, text="Branch: main"),))
+    gone = Timeline(at=0, items=(ToolServerGone(at=0, seq=0, server="db", tools=("q", "r")),))
+    all_gone = Timeline(at=0, items=(ToolServerGone(at=0, seq=0, server="mail"),))
+    around = Timeline(at=0, items=(SurroundingsChangedItem(at=0, seq=0, text="Branch: main"),))
     given = (toggled("plan", "on"), toggled("mode", "a"), gone, all_gone, around, user("One"))
     text = composed(given, (), OpenWork(), summary="### Goal\nAll.", fits=lambda _: True)
     assert text is not None

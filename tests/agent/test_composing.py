@@ -24,8 +24,8 @@ from holdfast.agent.stable_text import (
 )
 from holdfast.agent.window.texts import CONTINUE, written
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent, Skills
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import AgentSettings, SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.operating_context import SECTIONS
 from holdfast.core.padding import Outlook
 from holdfast.errors import HoldfastError
@@ -41,7 +41,8 @@ TOOLS = (ToolDefinition("look", "Look at a thing.", b'{"type":"object"}'),)
 
 def made(workspace: Path, *skills: Any, **options: Any) -> StableText:
     settings = Settings(
-        agent=Agent(volatile=options.pop("volatile", "tail")), cache=Cache(padding=options.pop("padding", "off"))
+        agent=AgentSettings(volatile=options.pop("volatile", "tail")),
+        cache=CacheSettings(padding=options.pop("padding", "off")),
     )
     options = {"tools": TOOLS, "models": [HAIKU], "outlook": Outlook(calls=20.0), **options}
     texts = {name: options.pop(name) for name in PromptTexts.__struct_fields__ if name in options}
@@ -104,7 +105,7 @@ def test_without_skills_the_padding_rule_runs_all_the_same(tmp_path: Path) -> No
 
 
 def test_an_index_that_is_switched_off_is_not_there(tmp_path: Path) -> None:
-    settings = Settings(skills=Skills(index="off"))
+    settings = Settings(skills=SkillsSettings(index="off"))
     found = compose(session(skill("pdf"), index="off"), settings=settings, workspace=tmp_path)
     assert found.text == f"{PERSONA}\n\n{MEMORY_ANNOUNCEMENT}"
 
@@ -132,7 +133,7 @@ def test_the_announcement_counts_towards_the_length(tmp_path: Path) -> None:
     assert estimate(persona) < floor
     assert "by itself" in made(tmp_path, persona=persona, padding="economic", tools=()).why
     without = session().compose(
-        persona, cache=Cache(padding="economic"), models=[facts.model(HAIKU)], outlook=Outlook(calls=20.0)
+        persona, cache=CacheSettings(padding="economic"), models=[facts.model(HAIKU)], outlook=Outlook(calls=20.0)
     )
     assert "by itself" not in without.why
 

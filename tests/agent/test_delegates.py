@@ -13,7 +13,7 @@ from holdfast.agent.contract import DelegateResult, Task
 from holdfast.agent.delegates import delegate_tool
 from holdfast.agent.delegation import texts
 from holdfast.agent.guides import DELEGATION
-from holdfast.config.sections.agent import Confirm, Tools
+from holdfast.config.sections.agent import ConfirmSettings, ToolsSettings
 from holdfast.facts import estimate
 from holdfast.records import usage
 from holdfast.records.events.sessions import DelegateCompleted, DelegateStarted
@@ -127,7 +127,9 @@ async def test_what_they_change_is_confirmed_call_by_call_and_nobody_waits_for_e
         return Decision(question.input.get("path") != "b.txt", why="Not that one.")
 
     config = configured()
-    config = type(config)(cache=config.cache, agent=config.agent, skills=config.skills, tools=Tools(confirm=Confirm()))
+    config = type(config)(
+        cache=config.cache, agent=config.agent, skills=config.skills, tools=ToolsSettings(confirm=ConfirmSettings())
+    )
     async with placed(tmp_path, config, confirm=confirm) as bench:
         session = await parent(bench)
         made = [{"task": do(("write_file", {"path": f"{n}.txt", "content": n}))} for n in "abc"]

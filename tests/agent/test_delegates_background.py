@@ -10,7 +10,7 @@ from holdfast.agent.delegation import texts
 from holdfast.agent.guides import DELEGATION
 from holdfast.agent.session import Session
 from holdfast.agent.sessions import INTERRUPTED
-from holdfast.agent.window.entries import Context, Escalation, SubagentStatus, UserMessage
+from holdfast.agent.window.entries import Escalation, SubagentStatus, Timeline, UserMessage
 from holdfast.tools import Cancel
 from holdfast.tools.guides import wrapped
 from tests.agent.bench import sound
@@ -24,9 +24,9 @@ async def settled(session: Session) -> None:
         await asyncio.sleep(0)
 
 
-def last(session: Session) -> Context:
+def last(session: Session) -> Timeline:
     """The newest timeline of the window."""
-    return [entry for entry in session.state.window.entries if isinstance(entry, Context)][-1]
+    return [entry for entry in session.state.window.entries if isinstance(entry, Timeline)][-1]
 
 
 async def test_the_call_names_them_and_their_reports_come_as_one_entry(tmp_path: Path) -> None:

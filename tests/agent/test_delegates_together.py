@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.delegation.prefix_warmup import PrefixWarmup
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from tests.agent.bench import MODELS, Bench, settings
 from tests.agent.subagents import Door, configured, delegating, do, numbered, parent, placed, tasks
 
@@ -93,7 +93,7 @@ async def test_nobody_waits_where_nothing_is_written_for_others(tmp_path: Path) 
     """Markers are switched off: each of them pays for itself, whenever it comes."""
 
     reports = numbered(3)
-    config = settings(cache=Cache(strategy="passthrough"))
+    config = settings(cache=CacheSettings(strategy="passthrough"))
     async with placed(tmp_path, config) as bench:
         session = await parent(bench)
         door = Door(bench, *reports)

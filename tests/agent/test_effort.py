@@ -14,7 +14,7 @@ from holdfast.agent import open_agent
 from holdfast.agent.contract import OutgoingRequest, ProviderAnswer, Task
 from holdfast.agent.effort import effort_members, lost_section, price_of_change
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine import PreparedCall
 from holdfast.errors import HoldfastError
 from holdfast.records import Request, Thinking
@@ -68,7 +68,7 @@ def said(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def config(model: str, effort: str | None = None, **agent: Any) -> Settings:
-    return settings(model=model, cache=Cache(padding="always"), agent={"effort": effort, **agent})
+    return settings(model=model, cache=CacheSettings(padding="always"), agent={"effort": effort, **agent})
 
 
 @pytest.mark.parametrize("model", SAID)

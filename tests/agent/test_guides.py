@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.agent.guides import CUSTOMISING, DELEGATION, GUIDES, MOST_BYTES, PRIVILEGED, SECTIONS
 from holdfast.agent.stable_text import PERSONA
-from holdfast.config.sections.agent import Tools
+from holdfast.config.sections.agent import ToolsSettings
 from holdfast.records import Request, Text
 from holdfast.records.events import Bus
 from holdfast.records.events.tools import GuideDelivered
@@ -75,7 +75,7 @@ def test_c50_the_section_of_the_privileged_tools_comes_once_for_all_of_them(tmp_
 
 
 def test_c50_the_group_is_every_built_in_tool_that_writes_or_executes() -> None:
-    made = builtin_tools(Tools())
+    made = builtin_tools(ToolsSettings())
     changing = {each.name for each in made if each.effect in ("write", "execute")}
     assert changing == set(PRIVILEGED.tools) - {"process_output"}  # which goes with process_stop
     assert {each.name for each in made} >= set(PRIVILEGED.tools)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.inspection import block_text
-from holdfast.config.sections.agent import Mask
+from holdfast.config.sections.agent import MaskSettings
 from holdfast.records import Image, Request
 from holdfast.simulator.messages import Reply, ToolCall, Words
 from tests.agent.bench import MODELS, Bench, calls, settings
@@ -68,7 +68,7 @@ async def test_nothing_is_cached_behind_a_change_that_was_not_sent_yet(tmp_path:
 
 
 async def test_what_was_masked_is_cached_as_it_was_sent(tmp_path: Path) -> None:
-    mask = Mask(keep_window=1, trigger_chars=20_000, release_chars=9_000)
+    mask = MaskSettings(keep_window=1, trigger_chars=20_000, release_chars=9_000)
     async with Bench(tmp_path, config=settings(mask=mask), tools=(LONG,)) as bench:
         session = await bench.sessions.create()
         for number in range(6):

@@ -12,15 +12,15 @@ import pytest
 
 from holdfast.agent import keepalive
 from holdfast.agent.contract import OutgoingRequest, ProviderAnswer
-from holdfast.agent.keepalive import Keepalive
+from holdfast.agent.keepalive import KeepaliveLoop
 from holdfast.agent.session import Session
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.cache import Keepalive as Allowed
+from holdfast.config.sections.cache import CacheSettings
+from holdfast.config.sections.cache import KeepaliveSettings as Allowed
 from holdfast.simulator.faults import Fault, Options
 from holdfast.tools.contract import Tool, ToolContext, ToolOutput
 from tests.agent.bench import MODELS, Bench, calls, settings
 
-ON = Cache(strategy="rolling", keepalive=Allowed(enabled=True))
+ON = CacheSettings(strategy="rolling", keepalive=Allowed(enabled=True))
 VISITS, PAUSE_S, STEP_S = 13, 420, 60
 
 
@@ -73,7 +73,7 @@ def test_a_round_that_fails_is_followed_by_the_next(tmp_path: Path) -> None:
         rounds = asyncio.Event()
         tries = 0
 
-        class Failing(Keepalive):
+        class Failing(KeepaliveLoop):
             async def round(self) -> None:
                 nonlocal tries
                 tries += 1

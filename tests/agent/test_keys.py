@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.agent.guides import PRIVILEGED
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Command
+from holdfast.config.sections.agent import CommandSettings
 from holdfast.facts.credentials import MASK
 from holdfast.records import Text, ToolResult
 from holdfast.tools import Tool, ToolContext, ToolExecutionError, ToolOutput
@@ -55,7 +55,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def config() -> Settings:
     made = settings()
-    command = Command(hide=("CORP_*",), pass_=("GROQ_API_KEY",))
+    command = CommandSettings(hide=("CORP_*",), pass_=("GROQ_API_KEY",))
     return msgspec.structs.replace(made, tools=msgspec.structs.replace(made.tools, command=command))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.records import Usage
 from holdfast.simulator.faults import Fault, Options
 from tests.agent.bench import MODELS, Bench, calls
@@ -16,11 +16,11 @@ from tests.agent.summaries import LIMITS, summarizer, talk
 
 BLOCKS = {"placement": "blocks"}
 HOUR, MINUTES = {"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral"}
-SEED = Cache(strategy="three-block")
+SEED = CacheSettings(strategy="three-block")
 LIKES, RULE = "Answers are short. " + LONG, "Deployments wait for the build server. " + LONG
 
 
-async def asked(place: Path, *, stable: bool, context: bool, cache: Cache = SEED) -> Bench:
+async def asked(place: Path, *, stable: bool, context: bool, cache: CacheSettings = SEED) -> Bench:
     bench = KnowledgeBench(place, memory=BLOCKS, cache=cache)
     if stable:
         bench.prefer("Short answers", LIKES)
@@ -67,14 +67,14 @@ async def test_e10_e15_context_without_preferences_puts_the_marker_on_the_host(t
 @pytest.mark.parametrize(
     "cache",
     [
-        Cache(strategy="passthrough"),
-        Cache(strategy="zones", retention="none"),
-        Cache(strategy="zones", retention_overrides={"claude": "none"}),
-        Cache(retention_overrides={"claude": "none"}),
+        CacheSettings(strategy="passthrough"),
+        CacheSettings(strategy="zones", retention="none"),
+        CacheSettings(strategy="zones", retention_overrides={"claude": "none"}),
+        CacheSettings(retention_overrides={"claude": "none"}),
     ],
 )
 async def test_e15_with_caching_off_it_is_one_text_joined_by_empty_lines(
-    tmp_path: Path, context: bool, cache: Cache
+    tmp_path: Path, context: bool, cache: CacheSettings
 ) -> None:
     async with await asked(tmp_path, stable=True, context=context, cache=cache) as bench:
         assert isinstance(bench, KnowledgeBench)
@@ -93,20 +93,22 @@ SHORT = {"claude": "short"}
 @pytest.mark.parametrize(
     "cache",
     [
-        Cache(strategy="zones", retention="short"),
-        Cache(strategy="zones", retention_overrides=SHORT),
-        Cache(strategy="three-block", retention_overrides=SHORT),
-        Cache(retention_overrides=SHORT),
+        CacheSettings(strategy="zones", retention="short"),
+        CacheSettings(strategy="zones", retention_overrides=SHORT),
+        CacheSettings(strategy="three-block", retention_overrides=SHORT),
+        CacheSettings(retention_overrides=SHORT),
     ],
 )
-async def test_e15_for_five_minutes_the_stable_block_carries_a_plain_marker(tmp_path: Path, cache: Cache) -> None:
+async def test_e15_for_five_minutes_the_stable_block_carries_a_plain_marker(
+    tmp_path: Path, cache: CacheSettings
+) -> None:
     async with await asked(tmp_path, stable=True, context=True, cache=cache) as bench:
         assert isinstance(bench, KnowledgeBench)
         assert bench.markers() == [None, MINUTES, None]
 
 
 async def test_e3_the_default_strategy_pins_the_block_for_an_hour_too(tmp_path: Path) -> None:
-    async with await asked(tmp_path, stable=True, context=True, cache=Cache()) as bench:
+    async with await asked(tmp_path, stable=True, context=True, cache=CacheSettings()) as bench:
         assert isinstance(bench, KnowledgeBench)
         assert bench.markers() == [None, HOUR, None]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.session import Session
-from holdfast.agent.window.entries import Context, KnowledgeNews, UserMessage
+from holdfast.agent.window.entries import KnowledgeNews, Timeline, UserMessage
 from holdfast.records.events.agent import TurnToolsAnswered
 from holdfast.tools import Tool, ToolContext, ToolOutput
 from tests.agent.bench import calls, sound
@@ -55,7 +55,7 @@ def changing(bench: KnowledgeBench, id: str, **members: Any) -> Tool:
 def in_place(session: Session) -> None:
     """Behind every delta stands what the user said."""
     for entry in session.state.window.entries:
-        kinds = [type(item) for item in entry.items] if isinstance(entry, Context) else []
+        kinds = [type(item) for item in entry.items] if isinstance(entry, Timeline) else []
         if KnowledgeNews in kinds:
             assert UserMessage in kinds[kinds.index(KnowledgeNews) :]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.window.entries import Context, KnowledgeNews, UserMessage
+from holdfast.agent.window.entries import KnowledgeNews, Timeline, UserMessage
 from holdfast.agent.window.state import told_hashes
 from holdfast.memory.knowledge import Knowledge
 from tests.agent.bench import MODELS, calls, extends, sound
@@ -51,7 +51,7 @@ async def test_a_delta_stands_in_front_of_what_the_user_said_and_is_never_the_ta
         texts = bench.texts(0)
         assert texts[-1] == "How does the deployment work?"
         assert TOOLS in texts[-2]
-        context = next(entry for entry in session.state.window.entries if isinstance(entry, Context))
+        context = next(entry for entry in session.state.window.entries if isinstance(entry, Timeline))
         kinds = [type(item) for item in context.items]
         assert kinds.index(KnowledgeNews) < kinds.index(UserMessage)
 

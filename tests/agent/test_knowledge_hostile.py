@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from holdfast.agent.log import log_path, read_log
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.memory.embedders import embedder
 from holdfast.records.events.sessions import TurnStarted
 from holdfast.records.events.tools import MemoryEvicted
@@ -201,7 +201,7 @@ class TestSettingsThatChange:
     async def test_a_session_keeps_the_shape_of_its_system_text(
         self, tmp_path: Path, strategies: tuple[str, str]
     ) -> None:
-        first, second = (Cache(strategy=each) for each in strategies)  # type: ignore[arg-type]
+        first, second = (CacheSettings(strategy=each) for each in strategies)  # type: ignore[arg-type]
         async with KnowledgeBench(tmp_path, cache=first) as bench:
             bench.prefer("Short answers", "Answers are short.")
             session = await bench.sessions.create()
@@ -336,7 +336,7 @@ class TestAModel:
     ) -> None:
         read: list[bool] = []
 
-        def noted(settings: Memory) -> object:
+        def noted(settings: MemorySettings) -> object:
             read.append(threading.current_thread() is threading.main_thread())
             return embedder(settings)
 

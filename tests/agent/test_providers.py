@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.agent.contract import OutgoingRequest, Unreachable
 from holdfast.agent.providers import KEYS, HttpProvider, not_served
-from holdfast.config.sections.server import Limits, Upstream
+from holdfast.config.sections.server import LimitSettings, UpstreamSettings
 from holdfast.errors import HoldfastError
 from holdfast.serving import address_of, listen
 from holdfast.simulator import Simulator
@@ -26,8 +26,8 @@ from tests.wire.simulator_client import FULL, MODELS, NAMES, TEXT, asking, going
 SECRET = "sk-very-secret"
 
 
-def everywhere(address: str) -> Upstream:
-    return Upstream(anthropic=address, openai=address, gemini=address, openrouter=address)
+def everywhere(address: str) -> UpstreamSettings:
+    return UpstreamSettings(anthropic=address, openai=address, gemini=address, openrouter=address)
 
 
 def outgoing(dialect: str, request: bytes | None = None, *, session: str = "s1") -> OutgoingRequest:
@@ -36,11 +36,11 @@ def outgoing(dialect: str, request: bytes | None = None, *, session: str = "s1")
 
 
 def with_provider(
-    upstream: Upstream,
+    upstream: UpstreamSettings,
     work: Callable[[HttpProvider], Awaitable[None]],
     *,
     keys: dict[str, str] | None = None,
-    limits: Limits = Limits(),  # noqa: B008  a frozen value
+    limits: LimitSettings = LimitSettings(),  # noqa: B008  a frozen value
 ) -> None:
     async def run() -> None:
         provider = HttpProvider(upstream, keys or {}, limits=limits)
@@ -208,7 +208,7 @@ def test_a_key_that_is_missing_is_named(dialect: str, named: str) -> None:
         with pytest.raises(HoldfastError, match=named):
             await read_answer(provider, outgoing(dialect))
 
-    with_provider(Upstream(), ask)
+    with_provider(UpstreamSettings(), ask)
 
 
 def test_a_provider_that_is_none_is_not_taken_for_openai() -> None:
@@ -216,7 +216,7 @@ def test_a_provider_that_is_none_is_not_taken_for_openai() -> None:
         with pytest.raises(HoldfastError, match=r"there is no provider 'x'; .*odels are named .*upstream\.openai"):
             await read_answer(provider, outgoing("openai_chat"))
 
-    with_provider(Upstream(), ask, keys={"OPENAI_API_KEY": SECRET})
+    with_provider(UpstreamSettings(), ask, keys={"OPENAI_API_KEY": SECRET})
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_provider_that_is_none_is_not_taken_for_openai() -> None:
     ],
 )
 def test_models_of_other_names_are_those_of_ones_own_server(model: str, address: str, served: bool) -> None:
-    assert (not_served(model, Upstream(openai=address)) == "") is served
+    assert (not_served(model, UpstreamSettings(openai=address)) == "") is served
 
 
 def test_a_key_that_cannot_be_one_is_refused_without_being_told() -> None:
@@ -241,13 +241,13 @@ def test_a_key_that_cannot_be_one_is_refused_without_being_told() -> None:
             await read_answer(provider, outgoing("openai_chat"))
         assert SECRET not in str(caught.value)
 
-    with_provider(Upstream(), ask, keys={"OPENAI_API_KEY": f"{SECRET}\r\nx-evil: 1"})
+    with_provider(UpstreamSettings(), ask, keys={"OPENAI_API_KEY": f"{SECRET}\r\nx-evil: 1"})
 
 
 @pytest.mark.parametrize("text", ["http://user:pw@host", "http://host?x=1", "http://host:99999", "http://"])
 def test_an_address_that_is_none_is_told(text: str) -> None:
     with pytest.raises(HoldfastError, match=r"upstream\.anthropic"):
-        HttpProvider(Upstream(anthropic=text), {})
+        HttpProvider(UpstreamSettings(anthropic=text), {})
 
 
 def told(error: BaseException) -> str:
@@ -258,10 +258,10 @@ def told(error: BaseException) -> str:
 
 
 def failing(
-    upstream: Upstream,
+    upstream: UpstreamSettings,
     *,
     expect: type[Exception] = Unreachable,
-    limits: Limits = Limits(),  # noqa: B008
+    limits: LimitSettings = LimitSettings(),  # noqa: B008
 ) -> Exception:
     found: list[Exception] = []
 
@@ -296,7 +296,7 @@ def test_a_server_that_falls_silent() -> None:
     simulator = Simulator(script=replying(FULL))
     simulator.faults.add(Fault("stall", options=Options(at="mid")))
     with running(simulator) as address:
-        problem = failing(everywhere(address), limits=Limits(idle_s=0.1))
+        problem = failing(everywhere(address), limits=LimitSettings(idle_s=0.1))
     assert "was silent for 0.1 seconds" in str(problem)
 
 
@@ -392,4 +392,4 @@ def test_closing_twice_and_without_use_is_nothing() -> None:
     async def close(provider: HttpProvider) -> None:
         await provider.close()
 
-    with_provider(Upstream(), close)
+    with_provider(UpstreamSettings(), close)

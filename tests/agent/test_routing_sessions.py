@@ -13,8 +13,8 @@ from holdfast.agent.contract import Watch
 from holdfast.agent.log import read_log
 from holdfast.agent.session import Session
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import AgentSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine import EngineCore
 from holdfast.records.events.agent import ModelRouted
 from holdfast.simulator import Simulator, VirtualClock
@@ -41,7 +41,9 @@ class Room:
 
     def __init__(self, home: Path) -> None:
         self.simulator = Simulator(clock=(clock := VirtualClock()))
-        settings = Settings(agent=Agent(model=SONNET, fallback=(SONNET, SOL), retries=1), cache=Cache(padding="always"))
+        settings = Settings(
+            agent=AgentSettings(model=SONNET, fallback=(SONNET, SOL), retries=1), cache=CacheSettings(padding="always")
+        )
         workspace = home / "workspace"
         workspace.mkdir()
         self.home, self.clock, self.heard = home, clock, Heard()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from holdfast.agent.loop import CAPPED
-from holdfast.config.sections.agent import Skills
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.records import Request
 from holdfast.records.events.agent import TaskUpdated
 from holdfast.records.events.tools import SkillLoaded
@@ -30,7 +30,7 @@ async def test_a2_a3_a56_a59_a83_what_a_session_begins_with(tmp_path: Path) -> N
     for name in ("csv", "pdf"):
         write_skill(roots, name, body=f"How to {name}.\n" + "Do it well. " * 600)
 
-    config = settings(skills=Skills(roots=(str(roots),)), cache=Cache(padding="always"))
+    config = settings(skills=SkillsSettings(roots=(str(roots),)), cache=CacheSettings(padding="always"))
     async with Bench(tmp_path, config=config) as bench:
         session = await bench.sessions.create()
         composed = session.state.composed
@@ -173,7 +173,7 @@ async def test_what_a_host_tells_waits_for_the_next_turn_in_the_order_in_which_i
 
 
 async def test_the_inspector_shows_every_block_whose_it_is_and_what_is_cached(tmp_path: Path) -> None:
-    async with Bench(tmp_path, tools=(ECHO,), config=settings(cache=Cache(padding="always"))) as bench:
+    async with Bench(tmp_path, tools=(ECHO,), config=settings(cache=CacheSettings(padding="always"))) as bench:
         session = await bench.sessions.create(goal="Ship it")
         await session.ask(calls(("echo", {"n": 1})))
         await session.ask("thanks")

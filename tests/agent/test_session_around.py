@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.contract import Watch
-from holdfast.config.sections.mcp import Mcp
+from holdfast.config.sections.mcp import McpSettings
 from tests.agent.bench import Bench, calls, extends, sound
 from tests.agent.transcripts import results, text_of, texts
 from tests.tools.mcp.hubs import hub, plain, until, where
@@ -81,7 +81,7 @@ async def test_what_runs_when_a_session_is_left_ends_with_it_and_the_next_proces
 
 
 async def test_a_tool_server_that_goes_is_told_of_and_the_tools_stay_declared(tmp_path: Path) -> None:
-    async with hub(plain(), settings=Mcp(reconnect_s=60)) as running, Bench(tmp_path, hub=running) as bench:
+    async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running, Bench(tmp_path, hub=running) as bench:
         session = await bench.sessions.create()
         await session.ask(calls(("discover_tools", {"query": "echo"})))
         await session.ask("fine")

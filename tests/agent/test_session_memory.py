@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.records import Usage
 from tests.agent.bench import Bench, calls, extends, settings, sound
 from tests.agent.transcripts import same_head, texts
@@ -28,7 +28,7 @@ def covered(used: Usage) -> int:
 
 
 async def test_a12_a32_in_tail_mode_the_files_come_as_news_and_all_before_them_is_read(tmp_path: Path) -> None:
-    async with Bench(tmp_path, config=settings(cache=Cache(padding="always"))) as bench:
+    async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
         memory(bench, "USER.md", "- likes short answers\n")
         session = await bench.sessions.create()
         await session.ask("hello")
@@ -52,7 +52,7 @@ async def test_a12_a32_in_tail_mode_the_files_come_as_news_and_all_before_them_i
 
 
 async def test_a30_a31_a32_a33_in_system_mode_a_change_keeps_tools_and_stable_system_text(tmp_path: Path) -> None:
-    config = settings(agent={"volatile": "system"}, cache=Cache(padding="always", strategy="two-point"))
+    config = settings(agent={"volatile": "system"}, cache=CacheSettings(padding="always", strategy="two-point"))
     async with Bench(tmp_path, config=config) as bench:
         memory(bench, "USER.md", "- likes short answers\n")
         session = await bench.sessions.create()

@@ -14,8 +14,8 @@ from holdfast.agent.contract import Task
 from holdfast.agent.providers import HttpProvider
 from holdfast.agent.session import Session
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.server import Upstream
+from holdfast.config.sections.cache import CacheSettings
+from holdfast.config.sections.server import UpstreamSettings
 from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
 from holdfast.records.events.agent import ModelRouted
@@ -71,7 +71,7 @@ def by_model(bench: Bench, model: str) -> list[int]:
 async def test_one_message_to_another_model_and_back_again(tmp_path: Path, other: str) -> None:
     """The first model's lane is extended by what was said meanwhile, not broken."""
 
-    async with Bench(tmp_path, config=settings(cache=Cache(padding="always")), tools=(ECHO,)) as bench:
+    async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always")), tools=(ECHO,)) as bench:
         session = await bench.sessions.create()
         await session.ask(calls(("echo", {"n": 1})))
         watch = RecordingWatch()
@@ -150,7 +150,7 @@ def test_a_session_over_http(tmp_path: Path) -> None:
     simulator = Simulator(script=Script(name="agent", function=obey))
 
     async def main(address: str) -> None:
-        provider = HttpProvider(Upstream(anthropic=address), {})
+        provider = HttpProvider(UpstreamSettings(anthropic=address), {})
         sessions = Sessions(
             settings(),
             workspace=tmp_path,
@@ -195,7 +195,7 @@ async def test_the_very_model_that_was_chosen_is_asked(tmp_path: Path, chosen: s
 
 
 async def test_a_dated_name_of_the_same_family_has_a_lane_of_its_own(tmp_path: Path) -> None:
-    async with Bench(tmp_path, config=settings(model=HAIKU, cache=Cache(padding="always"))) as bench:
+    async with Bench(tmp_path, config=settings(model=HAIKU, cache=CacheSettings(padding="always"))) as bench:
         session = await bench.sessions.create()
         await session.ask("one")
         await session.ask(f"@{HAIKU}-20251001 two")

@@ -11,8 +11,8 @@ from holdfast import facts
 from holdfast.agent.model_call import CallFailed
 from holdfast.agent.reopen import PAID
 from holdfast.agent.window.projection import FOLDS
-from holdfast.config.sections.agent import Skills
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.records.events.agent import DelegateAsked
 from holdfast.records.events.sessions import (
     CompactionFailed,
@@ -34,8 +34,8 @@ async def test_a83_the_store_and_the_bus_have_it_in_the_order_in_which_it_happen
     """Within one millisecond too, and whoever tells it: by chance it would be so once in four times."""
     write_skill(tmp_path / "skills", "csv", body="Do it well. " * 800)
 
-    skills = Skills(roots=(str(tmp_path / "skills"),))
-    async with Bench(tmp_path, config=settings(cache=Cache(padding="always"), skills=skills)) as bench:
+    skills = SkillsSettings(roots=(str(tmp_path / "skills"),))
+    async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"), skills=skills)) as bench:
         for _ in range(10):
             session = await bench.sessions.create()
             await session.ask("hello")
@@ -51,8 +51,8 @@ async def test_a83_the_store_and_the_bus_have_it_in_the_order_in_which_it_happen
 async def test_a3_preloaded_skills_are_told_of_though_the_session_was_killed_as_it_began(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "csv", body="Do it well. " * 800)
 
-    skills = Skills(roots=(str(tmp_path / "skills"),))
-    async with Bench(tmp_path, config=settings(cache=Cache(padding="always"), skills=skills)) as bench:
+    skills = SkillsSettings(roots=(str(tmp_path / "skills"),))
+    async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"), skills=skills)) as bench:
         session = await bench.sessions.create()
         path = bench.home / "sessions" / f"{session.id}.jsonl"
         await bench.restart(clean=False)
@@ -87,7 +87,7 @@ async def test_a_fork_is_a_session_that_was_started(tmp_path: Path) -> None:
 
 
 async def test_what_sub_agents_cost_is_on_the_bill_of_a_session_that_ends(tmp_path: Path) -> None:
-    async with Bench(tmp_path, config=settings(cache=Cache(padding="always"))) as bench:
+    async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
         session = await bench.sessions.create()
         await session.ask(calls(("delegate", {"tasks": [{"task": "look"}, {"task": "see"}]})))
         await session.end()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.session import Session
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.errors import HoldfastError
 from holdfast.records.events import Envelope
 from holdfast.records.events.agent import SessionRefreshed, SurroundingsChanged, TurnAnswered
@@ -41,7 +41,7 @@ async def _begun(bench: Bench) -> Session:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("dialect", MODELS)
 async def test_c21_after_a_restart_the_same_bytes_are_sent(tmp_path: Path, dialect: str, clean: bool) -> None:
-    config = settings(model=MODELS[dialect], cache=Cache(padding="always"))
+    config = settings(model=MODELS[dialect], cache=CacheSettings(padding="always"))
     async with Bench(tmp_path, config=config, tools=(ECHO,)) as bench:
         session = await _begun(bench)
         before = session.request()
@@ -90,7 +90,7 @@ async def test_b7_b8_b9_the_surroundings_of_a_session_that_is_loaded(
 ) -> None:
     """Read again where nothing is cached; where something is, told at the end. Either way the next turn is stable."""
 
-    config = settings(agent={"on_load": mode}, cache=Cache(padding="always"))
+    config = settings(agent={"on_load": mode}, cache=CacheSettings(padding="always"))
     async with Bench(tmp_path, config=config, tools=(ECHO,)) as bench:
         session = await _begun(bench)
         await bench.restart()
@@ -119,7 +119,7 @@ async def test_b7_b8_b9_the_surroundings_of_a_session_that_is_loaded(
 
 
 async def test_news_of_the_surroundings_is_told_once(tmp_path: Path) -> None:
-    async with Bench(tmp_path, config=settings(cache=Cache(padding="always"))) as bench:
+    async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
         session = await bench.sessions.create()
         await session.ask("hello")
         (bench.workspace / "new.txt").write_text("new\n")
@@ -131,7 +131,7 @@ async def test_news_of_the_surroundings_is_told_once(tmp_path: Path) -> None:
 
 
 async def test_after_a_cold_load_the_surroundings_are_compared_with_those_that_were_read_then(tmp_path: Path) -> None:
-    async with Bench(tmp_path, config=settings(cache=Cache(padding="always"))) as bench:
+    async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
         session = await bench.sessions.create()
         await session.ask("hello")
         (bench.workspace / "one.txt").write_text("1\n")
@@ -150,7 +150,7 @@ async def test_after_a_cold_load_the_surroundings_are_compared_with_those_that_w
 async def test_a_change_that_was_undone_is_told_after_a_cold_load_too(tmp_path: Path) -> None:
     """Entry 0 says how it is now, and what was told since is no longer so."""
 
-    async with Bench(tmp_path, config=settings(cache=Cache(padding="always"))) as bench:
+    async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
         session = await bench.sessions.create()
         await session.ask("hello")
         (bench.workspace / "one.txt").write_text("1\n")
@@ -167,7 +167,7 @@ async def test_a_change_that_was_undone_is_told_after_a_cold_load_too(tmp_path: 
 
 
 async def test_tools_that_were_declared_anew_at_a_load_are_declared_so_after_a_kill(tmp_path: Path) -> None:
-    async with Bench(tmp_path, config=settings(cache=Cache(padding="always")), tools=(ECHO,)) as bench:
+    async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always")), tools=(ECHO,)) as bench:
         session = await bench.sessions.create()
         await session.ask("hello")
         bench.more = {}  # the tool is gone
@@ -251,7 +251,7 @@ async def test_what_ran_when_the_program_ended_has_ended(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("dialect", MODELS)
 async def test_a_fork_reads_what_its_parent_wrote_and_both_go_on(tmp_path: Path, dialect: str) -> None:
-    config = settings(model=MODELS[dialect], cache=Cache(padding="always"))
+    config = settings(model=MODELS[dialect], cache=CacheSettings(padding="always"))
     async with Bench(tmp_path, config=config, tools=(ECHO,)) as bench:
         session = await _begun(bench)
         forked = await bench.sessions.fork(session.id)

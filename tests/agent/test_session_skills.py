@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections.agent import SkillsSettings
 from holdfast.records import Text, ToolResult
 from tests.agent.bench import Bench, calls, settings
 from tests.skills.skill_files import write_skill
@@ -25,7 +25,7 @@ def said(result: ToolResult) -> str:
 
 async def asked(place: Path, *tools: tuple[str, dict[str, Any]], strict: bool = False) -> tuple[str, list[str]]:
     """The stable prompt of a session with the skills in `place`, and what these calls gave."""
-    chosen = settings(skills=Skills(roots=(str(place / "skills"),), strict=strict))
+    chosen = settings(skills=SkillsSettings(roots=(str(place / "skills"),), strict=strict))
     async with Bench(place, config=chosen) as bench:
         session = await bench.sessions.create()
         for each in tools:

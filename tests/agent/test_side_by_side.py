@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.contract import Task
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Confirm
+from holdfast.config.sections.agent import ConfirmSettings
 from holdfast.tools.confirmation import Decision, Question
 from holdfast.tools.contract import Effect, Tool, ToolContext, ToolOutput
 from tests.agent.bench import settings
@@ -101,7 +101,7 @@ async def test_c59_beside_built_in_reads_too(tmp_path: Path) -> None:
 
 def asking() -> Settings:
     made = settings()
-    return replace(made, tools=replace(made.tools, confirm=Confirm(mode="ask")))
+    return replace(made, tools=replace(made.tools, confirm=ConfirmSettings(mode="ask")))
 
 
 def test_c59_network_reads_run_side_by_side_after_consent_and_questions_come_one_at_a_time(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.agent.contract import Task, Watch
 from holdfast.agent.log import Log
-from holdfast.config.sections.agent import Lifecycle
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import LifecycleSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.errors import HoldfastError
 from holdfast.records.events import Envelope
 from holdfast.records.events.agent import SessionRedeclared
@@ -312,7 +312,7 @@ async def test_c82_turns_of_the_process_before_count(tmp_path: Path) -> None:
 
 
 async def test_c81_switched_off_nothing_is_ever_demoted(tmp_path: Path) -> None:
-    async with opened(tmp_path, deferring(lifecycle=Lifecycle(enabled=False)), *LARGE) as bench:
+    async with opened(tmp_path, deferring(lifecycle=LifecycleSettings(enabled=False)), *LARGE) as bench:
         session = await idle(bench, turns=IDLE + 2)
         bench.clock.advance(COLD_S)
         await session.ask("back again")
@@ -322,7 +322,7 @@ async def test_c81_switched_off_nothing_is_ever_demoted(tmp_path: Path) -> None:
 
 
 async def test_c82_where_no_edits_are_wanted_the_array_stays_until_the_next_reset(tmp_path: Path) -> None:
-    config = replace(deferring(), cache=Cache(edits="never"))
+    config = replace(deferring(), cache=CacheSettings(edits="never"))
     async with opened(tmp_path, config, *LARGE) as bench:
         session = await idle(bench)
         bench.clock.advance(COLD_S)

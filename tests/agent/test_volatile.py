@@ -16,9 +16,9 @@ from holdfast.agent.memory_updates import (
     volatile_now,
     volatile_text,
 )
-from holdfast.agent.window.entries import Compacted, Context, Entry, MemoryChanged, UserMessage
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.cache import Cache
+from holdfast.agent.window.entries import Compacted, Entry, MemoryChanged, Timeline, UserMessage
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.memory import MemoryFiles, digest
 from holdfast.memory.tools import EMPTY
 from holdfast.records.events.tools import MemoryUpdated
@@ -27,13 +27,13 @@ from tests.agent.bench import Bench, settings
 
 @pytest.fixture
 def files(tmp_path: Path) -> MemoryFiles:
-    return MemoryFiles(tmp_path / ".holdfast", Memory())
+    return MemoryFiles(tmp_path / ".holdfast", MemorySettings())
 
 
-def entry(*events: MemoryUpdated, at: int = 1) -> Context:
+def entry(*events: MemoryUpdated, at: int = 1) -> Timeline:
     """The events as they stand in a window once they were flushed."""
     items = [MemoryChanged(at=at, seq=number, store=each.store, text=each.text) for number, each in enumerate(events)]
-    return Context(at=at, items=(UserMessage(at=at, seq=99, text="hello"), *items))
+    return Timeline(at=at, items=(UserMessage(at=at, seq=99, text="hello"), *items))
 
 
 def test_the_volatile_text_is_the_user_then_the_notes() -> None:
@@ -130,7 +130,7 @@ def test_only_memory_in_the_system_text_is_anything_to_repair(tmp_path: Path, wh
     """What `config.inert` says of `cache.repair` in the agent."""
 
     async def sent(place: Path, repair: Any) -> list[bytes]:
-        config = settings(cache=Cache(repair=repair), agent={"volatile": where})
+        config = settings(cache=CacheSettings(repair=repair), agent={"volatile": where})
         async with Bench(place, config=config) as bench:
             session = await bench.sessions.create(system_prompt="You are careful. " * 900)
             for number in range(3):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from holdfast.agent.window.entries import (
     AttemptFeedback,
-    Context,
     Continue,
+    DetachedProcessExited,
     GoalInjection,
     KnowledgeNews,
     MemoryChanged,
-    ProcessExited,
+    Timeline,
     UserMessage,
 )
 from holdfast.agent.window.state import flush
@@ -32,8 +32,8 @@ def test_nothing_waits_and_nothing_is_flushed() -> None:
 def test_one_entry_holds_all_that_happened() -> None:
     story = Story().begin().says("a").happen(Exited(process="p1", exit_code=0)).says("b")
     (entry,) = flush(story.state, START)
-    assert isinstance(entry, Context)
-    assert [type(item) for item in entry.items] == [UserMessage, ProcessExited, UserMessage]
+    assert isinstance(entry, Timeline)
+    assert [type(item) for item in entry.items] == [UserMessage, DetachedProcessExited, UserMessage]
     assert entry.at == START
 
 
@@ -51,13 +51,13 @@ def test_feedback_comes_before_the_goal_and_the_goal_before_what_happened() -> N
         Story().begin().says("a").happen(GoalSet(goal="g"), AttemptFailed(feedback="f"), AttemptFailed(feedback="h"))
     )
     kinds = [type(entry) for entry in flush(story.state, START)]
-    assert kinds == [AttemptFeedback, AttemptFeedback, GoalInjection, Context]
+    assert kinds == [AttemptFeedback, AttemptFeedback, GoalInjection, Timeline]
 
 
 def test_of_a_memory_only_what_it_says_now_is_told() -> None:
     story = Story().begin().happen(told("USER.md", "1"), told("MEMORY.md", "2"), told("USER.md", "3"))
     (entry,) = flush(story.state, START)
-    assert isinstance(entry, Context)
+    assert isinstance(entry, Timeline)
     assert [(item.store, item.text) for item in entry.items if isinstance(item, MemoryChanged)] == [
         ("MEMORY.md", "2"),
         ("USER.md", "3"),
@@ -69,15 +69,15 @@ def test_memory_stands_in_front_of_what_the_user_said() -> None:
     story.happen(MemorySurfaced(entries=("k1",), hashes=("h",), tokens=1, place="delta", why="changed", text="Notes"))
     story.happen(Exited(process="p2", exit_code=0), told("MEMORY.md", "2"), told("USER.md", "3"))
     (entry,) = flush(story.state, START)
-    assert isinstance(entry, Context)
+    assert isinstance(entry, Timeline)
     assert [type(item) for item in entry.items] == [
-        ProcessExited,
+        DetachedProcessExited,
         KnowledgeNews,
         MemoryChanged,
         MemoryChanged,
         UserMessage,
         UserMessage,
-        ProcessExited,
+        DetachedProcessExited,
     ]
     assert [item.store for item in entry.items if isinstance(item, MemoryChanged)] == ["MEMORY.md", "USER.md"]
 
@@ -86,13 +86,13 @@ def test_where_the_user_said_nothing_memory_stands_where_it_came() -> None:
     story = Story().begin().says(" ").happen(Exited(process="p1", exit_code=0), told("USER.md", "1"))
     story.happen(Exited(process="p2", exit_code=0))
     (entry,) = flush(story.state, START)
-    assert isinstance(entry, Context)
-    assert [type(item) for item in entry.items] == [ProcessExited, MemoryChanged, ProcessExited]
+    assert isinstance(entry, Timeline)
+    assert [type(item) for item in entry.items] == [DetachedProcessExited, MemoryChanged, DetachedProcessExited]
 
 
 def test_what_was_told_before_is_told_again_when_it_changes_again() -> None:
     story = Story().begin().happen(told("USER.md", "1")).flush().happen(told("USER.md", "1")).flush()
-    assert len([entry for entry in story.window.entries if isinstance(entry, Context)]) == 2
+    assert len([entry for entry in story.window.entries if isinstance(entry, Timeline)]) == 2
 
 
 def test_a_user_who_said_nothing_is_not_quoted() -> None:
@@ -101,7 +101,7 @@ def test_a_user_who_said_nothing_is_not_quoted() -> None:
 
 def test_a_history_that_ends_with_the_model_is_continued() -> None:
     story = Story().begin().turn("a", "A")
-    assert flush(story.state, START) == (Context(at=START, items=(Continue(at=START, seq=story.state.events),)),)
+    assert flush(story.state, START) == (Timeline(at=START, items=(Continue(at=START, seq=story.state.events),)),)
     assert texts(story.flush().render())[-1] == ["(continue)"]
 
 

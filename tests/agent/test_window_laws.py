@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.agent.window.entries import (
-    Context,
     Continue,
     KnowledgeNews,
     MemoryChanged,
     SessionContext,
     Static,
+    Timeline,
     TimelineItem,
     UserMessage,
     Window,
@@ -193,7 +193,7 @@ def test_what_waits_is_flushed_whole_once_and_in_order(given_steps: list[Event |
         telling.step(step)
         if isinstance(step, Event) or step[0] not in ("send", "answer", "calls"):
             continue
-        fresh = [entry for entry in telling.story.window.entries[len(before) :] if isinstance(entry, Context)]
+        fresh = [entry for entry in telling.story.window.entries[len(before) :] if isinstance(entry, Timeline)]
         assert len(fresh) <= 1
         items = [item for entry in fresh for item in entry.items if not isinstance(item, Continue)]
         assert items == sorted(items, key=lambda item: (_before_the_user(item, items), item.at, item.seq))

@@ -9,10 +9,10 @@ import pytest
 from holdfast.agent.window.entries import (
     AssistantTurn,
     Compacted,
-    Context,
+    DetachedProcessStarted,
     GoalInjection,
-    ProcessStarted,
     SessionContext,
+    Timeline,
     UserMessage,
     attachments_json,
     entry_json,
@@ -227,7 +227,7 @@ class TestQueue:
         story = Story().begin().says("a").happen(ProcessBegan(process="p1", command="make"))
         assert story.state.queue == (
             UserMessage(at=at(2), seq=2, text="a"),
-            ProcessStarted(at=at(3), seq=3, process="p1", command="make"),
+            DetachedProcessStarted(at=at(3), seq=3, process="p1", command="make"),
         )
         assert story.flush().state.queue == ()
 
@@ -450,4 +450,4 @@ def test_the_state_is_the_fold_of_its_events() -> None:
     )
     assert project(story.envelopes) == story.state
     assert isinstance(story.window.entries[-1], AssistantTurn)
-    assert any(isinstance(entry, Context) for entry in story.window.entries)
+    assert any(isinstance(entry, Timeline) for entry in story.window.entries)

@@ -6,10 +6,10 @@ import pytest
 
 from holdfast.agent.window.entries import (
     Compacted,
-    Context,
     Continue,
     SessionContext,
     Static,
+    Timeline,
     UserMessage,
     message_from,
     message_json,
@@ -38,8 +38,10 @@ OTHER = Static(model="openai:gpt-6.1-sol", dialect="openai_responses")
 SAME_MODEL_ELSEWHERE = Static(model=MODEL, dialect="openrouter")
 
 
-def user(*words: str, **attached: tuple[Image | Document, ...]) -> Context:
-    return Context(at=START, items=tuple(UserMessage(at=START, seq=i, text=t, **attached) for i, t in enumerate(words)))
+def user(*words: str, **attached: tuple[Image | Document, ...]) -> Timeline:
+    return Timeline(
+        at=START, items=tuple(UserMessage(at=START, seq=i, text=t, **attached) for i, t in enumerate(words))
+    )
 
 
 class TestWords:
@@ -74,7 +76,7 @@ class TestWords:
         assert validate(Request(model="m", messages=messages)) == ()
 
     def test_nothing_new_is_a_plain_word(self) -> None:
-        (message,) = render(window(Context(at=START, items=(Continue(at=START, seq=0),))), STATIC)
+        (message,) = render(window(Timeline(at=START, items=(Continue(at=START, seq=0),))), STATIC)
         assert message == Message("user", (Text("(continue)"),))
 
 

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent, Compaction, Confirm, Deferral, Lifecycle, Skills, Tools
+from holdfast.config.sections.agent import (
+    AgentSettings,
+    CompactionSettings,
+    ConfirmSettings,
+    DeferralSettings,
+    LifecycleSettings,
+    SkillsSettings,
+    ToolsSettings,
+)
 from holdfast.records import Message, Opaque, Request, Text, ToolDefinition, ToolResult
 from holdfast.tools.contract import Effect, Tool, ToolContext, ToolOutput
 from tests.agent.bench import MODEL, Bench
@@ -57,13 +65,21 @@ def says(name: str, *, words: int = 20, effect: Effect = "read", ran: list[str] 
 
 
 def deferring(
-    *, model: str = MODEL, compaction: dict[str, Any] | None = None, lifecycle: Lifecycle | None = None, **deferral: Any
+    *,
+    model: str = MODEL,
+    compaction: dict[str, Any] | None = None,
+    lifecycle: LifecycleSettings | None = None,
+    **deferral: Any,
 ) -> Settings:
     """Settings with these of `tools.deferral`."""
     return Settings(
-        agent=Agent(model=model, compaction=Compaction(**(compaction or {}))),
-        skills=Skills(roots=()),
-        tools=Tools(confirm=Confirm(mode="allow"), deferral=Deferral(**deferral), lifecycle=lifecycle or Lifecycle()),
+        agent=AgentSettings(model=model, compaction=CompactionSettings(**(compaction or {}))),
+        skills=SkillsSettings(roots=()),
+        tools=ToolsSettings(
+            confirm=ConfirmSettings(mode="allow"),
+            deferral=DeferralSettings(**deferral),
+            lifecycle=lifecycle or LifecycleSettings(),
+        ),
     )
 
 

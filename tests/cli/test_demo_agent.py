@@ -11,11 +11,11 @@ import pytest
 
 from holdfast.agent.compaction.summary import INSTRUCTION
 from holdfast.cli import demo
-from holdfast.demo import Saving, session, workspace
+from holdfast.demo import MechanismSaving, session, workspace
 from holdfast.demo.agent import SCOUTS, AgentRun, all_bodies, apart, play, write_skills
 from holdfast.demo.arms import ARMS, WHOLE, Arm
 from holdfast.demo.model import SKILLS, SUMMARIZE, asked, model, scout_task
-from holdfast.demo.runs import Run
+from holdfast.demo.runs import DemoRun
 from holdfast.records import Message, Request, Text
 from holdfast.records.events.sessions import CompactionCompleted, DelegateCompleted
 from holdfast.records.events.tools import SkillLoaded, ToolOffloaded
@@ -218,15 +218,17 @@ def test_a_request_apart_says_the_same_without_tools_and_markers() -> None:
 
 
 def test_a_mechanism_that_loses_is_shown_with_its_loss() -> None:
-    lines = list(demo.saved({"one": [Saving("kept", "not", Decimal("2.5"), Decimal("2.25"))], "none": []}, None))
+    lines = list(
+        demo.saved({"one": [MechanismSaving("kept", "not", Decimal("2.5"), Decimal("2.25"))], "none": []}, None)
+    )
     assert lines[-1].split() == ["kept", "not", "$2.25", "-$0.25", "0.90x"]
     assert lines[-2].split() == ["one", "$2.50"]
 
 
 def test_small_costs_are_shown_in_hundredths_of_a_cent_and_nothing_as_nothing() -> None:
     savings = [
-        Saving("a", "b", Decimal("0.01"), Decimal("0.0125")),
-        Saving("c", "d", Decimal("0"), Decimal("-0.000001")),
+        MechanismSaving("a", "b", Decimal("0.01"), Decimal("0.0125")),
+        MechanismSaving("c", "d", Decimal("0"), Decimal("-0.000001")),
     ]
     said = list(demo.saved({"one": savings}, None))
     assert said[-2].split() == ["a", "b", "$0.0125", "$0.0025", "1.25x"]
@@ -241,6 +243,6 @@ def test_a_session_without_pauses_and_summaries_says_so() -> None:
 
 
 def test_runs_without_breaks_or_costs_have_nothing_to_tell() -> None:
-    idle = Run(Sums(), (), {})
+    idle = DemoRun(Sums(), (), {})
     assert list(demo.dearest(idle, None)) == []
     assert list(demo.told({"a": idle, "b": idle, "c": idle}, None, None)) == []

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.cli import breaks, show
 from holdfast.cli.explain import command
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.skills.loader import load_skills
@@ -42,7 +42,7 @@ def root(tmp_path: Path) -> Path:
 def system(root: Path, **options: Any) -> str:
     """The system text of a new session."""
     session = SessionSkills(load_skills(global_dir=root, workspace_dir=None))
-    return session.compose(HOST, cache=Cache(**({"padding": "off"} | options))).text
+    return session.compose(HOST, cache=CacheSettings(**({"padding": "off"} | options))).text
 
 
 def body(system: str, turns: int) -> dict[str, Any]:

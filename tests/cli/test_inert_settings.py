@@ -16,8 +16,8 @@ from holdfast import Engine
 from holdfast.agent import open_agent
 from holdfast.cli import cli
 from holdfast.config import Settings
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.server import Facts
+from holdfast.config.sections.cache import CacheSettings
+from holdfast.config.sections.server import FactsSettings
 from holdfast.simulator import Simulator
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.server import running as simulating
@@ -104,7 +104,7 @@ def test_open_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pyt
 
 
 def test_the_clients_of_sdks(caplog: pytest.LogCaptureFixture) -> None:
-    settings = Settings(cache=Cache(padding="always"))
+    settings = Settings(cache=CacheSettings(padding="always"))
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             engine = Engine(settings)
@@ -118,7 +118,7 @@ def test_the_clients_of_sdks(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_facts_of_ones_own_for_the_clients_of_sdks(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        Engine(Settings(facts=Facts(overrides=("seed-floors",)))).http_client()
+        Engine(Settings(facts=FactsSettings(overrides=("seed-floors",)))).http_client()
     assert [record.getMessage() for record in caplog.records] == [
         "facts.overrides has no effect in SDK clients: facts are those of the whole process; "
         "share yours with use(Facts.load([…])) of holdfast.facts."

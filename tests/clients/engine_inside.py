@@ -9,24 +9,30 @@ from pathlib import Path
 
 from holdfast import Engine
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.server import Gateway, Limits
+from holdfast.config.sections.cache import CacheSettings
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.store import Call as Row
 from holdfast.store import Session, SqliteStore, open_store
 from tests.clients.sessions import Used
 
-LIMITS = Limits(stages_ms=60_000, wait_ms=60_000)  # a busy machine must not decide what is tested
+LIMITS = LimitSettings(stages_ms=60_000, wait_ms=60_000)  # a busy machine must not decide what is tested
 
 
 class Inside:
     """An engine with a store."""
 
     def __init__(
-        self, store: SqliteStore, cache: Cache | None, gateway: Gateway | None, clock: Callable[[], float]
+        self,
+        store: SqliteStore,
+        cache: CacheSettings | None,
+        gateway: GatewaySettings | None,
+        clock: Callable[[], float],
     ) -> None:
         self.store = store
         self.engine = Engine(
-            Settings(cache=cache or Cache(), gateway=gateway or Gateway(limits=LIMITS)), store=store, clock=clock
+            Settings(cache=cache or CacheSettings(), gateway=gateway or GatewaySettings(limits=LIMITS)),
+            store=store,
+            clock=clock,
         )
 
     def rows(self) -> list[Row]:
@@ -41,7 +47,10 @@ class Inside:
 
 @contextmanager
 def opened(
-    path: Path, cache: Cache | None = None, gateway: Gateway | None = None, clock: Callable[[], float] = time.time
+    path: Path,
+    cache: CacheSettings | None = None,
+    gateway: GatewaySettings | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> Iterator[Inside]:
     with open_store(path / "inside.db") as store:
         yield Inside(store, cache, gateway, clock)

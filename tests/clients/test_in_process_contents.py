@@ -16,7 +16,7 @@ import pytest
 from google import genai
 from google.genai import errors
 
-from holdfast.config.sections.cache import Cache, Gemini
+from holdfast.config.sections.cache import CacheSettings, GeminiSettings
 from holdfast.sdk.http_clients import BESIDE
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.server import running
@@ -34,7 +34,7 @@ def address(provider: str) -> str:
 @pytest.fixture
 def contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
-    with opened(tmp_path, Cache(gemini=Gemini(enabled=True))) as inside:
+    with opened(tmp_path, CacheSettings(gemini=GeminiSettings(enabled=True))) as inside:
         yield inside
 
 
@@ -162,11 +162,11 @@ class Served(NamedTuple):
 
 class TestLifecycle:
     @contextmanager
-    def served(self, place: Path, settings: Gemini) -> Iterator[Served]:
+    def served(self, place: Path, settings: GeminiSettings) -> Iterator[Served]:
         clock = VirtualClock(1_800_000_000.0)
         simulator = Simulator(clock=clock)
         with (
-            opened(place, Cache(gemini=settings), clock=clock.now) as inside,
+            opened(place, CacheSettings(gemini=settings), clock=clock.now) as inside,
             running(simulator) as address,
             inside.engine.http_client() as http,
         ):
@@ -174,7 +174,7 @@ class TestLifecycle:
 
     def test_refreshed_at_half_life(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
-        with self.served(tmp_path, Gemini(enabled=True)) as door:
+        with self.served(tmp_path, GeminiSettings(enabled=True)) as door:
             for turns in range(1, 6):
                 door.ask(turns)
             (name,) = door.objects()
@@ -186,7 +186,7 @@ class TestLifecycle:
 
     def test_deleted_where_a_larger_one_takes_its_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
-        with self.served(tmp_path, Gemini(enabled=True)) as door:
+        with self.served(tmp_path, GeminiSettings(enabled=True)) as door:
             turns = 0
             while door.made("POST") < 2:
                 turns += 1
@@ -199,7 +199,7 @@ class TestLifecycle:
 
     def test_at_most_max_active(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
-        with self.served(tmp_path, Gemini(enabled=True, max_active=2, refresh_at=0.2)) as door:
+        with self.served(tmp_path, GeminiSettings(enabled=True, max_active=2, refresh_at=0.2)) as door:
             for number in range(4):
                 for turns in range(1, 5):
                     door.ask(turns, system=f"{number}. {MANUAL}", pause=20.0)
@@ -209,7 +209,7 @@ class TestLifecycle:
 
     def test_switched_off_is_the_default(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
-        with self.served(tmp_path, Gemini()) as door:
+        with self.served(tmp_path, GeminiSettings()) as door:
             for turns in range(1, 6):
                 door.ask(turns)
             assert door.made("POST") == 0

@@ -16,7 +16,7 @@ import openai
 import pytest
 from google import genai
 
-from holdfast.config.sections.server import Gateway
+from holdfast.config.sections.server import GatewaySettings
 from tests.clients import anthropic_sdk as claude
 from tests.clients import gemini_sdk as gemini
 from tests.clients import openai_sdk as gpt
@@ -204,7 +204,7 @@ class TestRetries:
         self, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
-        gateway = Gateway(preflight="hold", preflight_usd=0.001, limits=LIMITS)
+        gateway = GatewaySettings(preflight="hold", preflight_usd=0.001, limits=LIMITS)
         with opened(tmp_path, gateway=gateway) as inside, inside.engine.http_client() as http:
             client = anthropic.Anthropic(base_url=address, api_key="k", max_retries=2, http_client=http)
             with pytest.raises(anthropic.APIStatusError, match="Nothing was sent") as caught:
@@ -216,7 +216,7 @@ class TestRetries:
 
     def test_and_asynchronously(self, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
-        gateway = Gateway(preflight="hold", preflight_usd=0.001, limits=LIMITS)
+        gateway = GatewaySettings(preflight="hold", preflight_usd=0.001, limits=LIMITS)
 
         async def run(inside: Inside) -> None:
             async with inside.engine.async_http_client() as http:

@@ -20,7 +20,7 @@ import pytest
 
 from holdfast import Engine
 from holdfast.config.keys import Settings
-from holdfast.config.sections.server import Gateway
+from holdfast.config.sections.server import GatewaySettings
 from holdfast.errors import HoldfastError
 from tests.clients import anthropic_sdk as claude
 from tests.clients.engine_inside import LIMITS, Inside
@@ -241,7 +241,7 @@ class TestSending:
         asyncio.run(run())
 
     def test_an_engine_without_a_store(self, address: str, control: Control) -> None:
-        with Engine(Settings(gateway=Gateway(limits=LIMITS))).http_client() as http:
+        with Engine(Settings(gateway=GatewaySettings(limits=LIMITS))).http_client() as http:
             client = anthropic.Anthropic(base_url=address, api_key="k", http_client=http)
             session = drive(claude.conversation(), lambda request: client.messages.create(**request))
         completed(session, control)

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.config import KEYS, Config, Settings, load
 from holdfast.config.inert import DOORS, RULES, Door, notes, warning, warning_of
-from holdfast.config.sections.cache import Cache, Keepalive
+from holdfast.config.sections.cache import CacheSettings, KeepaliveSettings
 
 ZONES = 'cache.strategy = "zones"\n'
 
@@ -182,7 +182,7 @@ def test_limits_of_the_gateway_that_hold_for_the_agent_too(tmp_path: Path) -> No
 
 
 def test_settings_without_origins_are_compared_with_the_defaults() -> None:
-    settings = Settings(cache=Cache(keepalive=Keepalive(enabled=True)))
+    settings = Settings(cache=CacheSettings(keepalive=KeepaliveSettings(enabled=True)))
     assert warning_of(settings, "sdk") == (
         "cache.keepalive.enabled has no effect in SDK clients: "
         "keep-alive pings are sent by the gateway and the agent only."

@@ -12,8 +12,8 @@ from holdfast.agent.memory_updates import volatile_now
 from holdfast.agent.requests import SystemText, Target, request
 from holdfast.agent.stable_text import PERSONA, PromptTexts, StableText, compose
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import AgentSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.memory import MemoryFiles
 from holdfast.records import Message, Text, ToolDefinition
 from holdfast.wire import DIALECTS
@@ -22,7 +22,7 @@ from tests.skills.sessions import session, skill
 MODEL = "anthropic:claude-haiku-4-5"
 TOOLS = (ToolDefinition("look", "Look at a thing.", b'{"type":"object"}'),)
 INSTRUCTIONS = "Run `make test` before you say that it works."
-SYSTEM = Settings(agent=Agent(volatile="system"), cache=Cache(padding="off"))
+SYSTEM = Settings(agent=AgentSettings(volatile="system"), cache=CacheSettings(padding="off"))
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a32_the_volatile_segment_is_user_and_memory(work: Path) -> None:
 
 
 def test_a49_with_a_prompt_of_ones_own_the_rule_runs_and_adds_nothing_above_the_floor(work: Path) -> None:
-    always = Settings(cache=Cache(padding="always"))
+    always = Settings(cache=CacheSettings(padding="always"))
     short = stable(work, always, "You sort mail.")
     assert short.why.startswith("padded to ")
     long = "word " * 6_000

@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent.stable_text import PERSONA
-from holdfast.agent.window.entries import AssistantTurn, Compacted, Context, GoalInjection, SessionContext
+from holdfast.agent.window.entries import AssistantTurn, Compacted, GoalInjection, SessionContext, Timeline
 from holdfast.agent.window.texts import CONTINUE, GOAL
-from holdfast.config.sections.agent import Skills
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.records import Request, Text, ToolResult, ToolUse, Usage
 from holdfast.records.events.agent import WindowSent
 from tests.agent.bench import Bench, calls, extends, settings, sound
@@ -23,7 +23,7 @@ from tests.agent.transcripts import texts
 from tests.skills.skill_files import write_skill
 
 HAIKU = "anthropic:claude-haiku-4-5"
-PADDED = Cache(padding="always")
+PADDED = CacheSettings(padding="always")
 
 
 def covered(used: Usage) -> int:
@@ -42,7 +42,7 @@ def test_a11_a31_b22_the_stable_part_is_persona_instructions_and_skills_index(tm
     (tmp_path / "work" / "AGENTS.md").write_text("Use tabs.\n")
 
     async def main() -> None:
-        config = settings(skills=Skills(roots=(str(roots),)), cache=Cache(padding="off"))
+        config = settings(skills=SkillsSettings(roots=(str(roots),)), cache=CacheSettings(padding="off"))
         async with Bench(tmp_path, config=config) as bench:
             session = await bench.sessions.create()
             await session.ask("hello")
@@ -122,10 +122,10 @@ def test_b23_b24_b25_the_order_of_a_prompt_and_what_each_entry_becomes(tmp_path:
             assert kinds == [
                 SessionContext,
                 GoalInjection,
-                Context,
+                Timeline,
                 AssistantTurn,
                 AssistantTurn,
-                Context,
+                Timeline,
                 AssistantTurn,
             ]
             sent = bench.bodies()[-1]

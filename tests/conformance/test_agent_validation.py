@@ -16,8 +16,8 @@ import pytest
 
 from holdfast.agent import Host, Sessions
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Agent
-from holdfast.config.sections.cache import Cache, Strategy
+from holdfast.config.sections.agent import AgentSettings
+from holdfast.config.sections.cache import CacheSettings, Strategy
 from holdfast.engine import EngineCore
 from holdfast.records import Request, Text, ToolResult
 from holdfast.simulator import Simulator, VirtualClock
@@ -89,7 +89,9 @@ def effectiveness(home: Path, settings: Settings) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", MARKING)
 def test_a85_ten_turns_of_the_agent_hit_under_every_strategy_that_marks(tmp_path: Path, strategy: Strategy) -> None:
-    settings = Settings(agent=Agent(model=MARKING[strategy]), cache=Cache(strategy=strategy, padding="always"))
+    settings = Settings(
+        agent=AgentSettings(model=MARKING[strategy]), cache=CacheSettings(strategy=strategy, padding="always")
+    )
     total = effectiveness(tmp_path, settings)
     assert total["hit_rate"] > 0.5
     assert total["creation_tokens"] > 0
@@ -100,14 +102,15 @@ def test_a85_ten_turns_of_the_agent_hit_under_every_strategy_that_marks(tmp_path
 def test_a85_ten_turns_of_the_agent_hit_without_markers_where_the_provider_caches_by_itself(
     tmp_path: Path, model: str
 ) -> None:
-    settings = Settings(agent=Agent(model=model), cache=Cache(strategy="passthrough"))
+    settings = Settings(agent=AgentSettings(model=model), cache=CacheSettings(strategy="passthrough"))
     assert effectiveness(tmp_path, settings)["hit_rate"] > 0.5
 
 
 @pytest.mark.slow
 def test_a85_without_markers_nothing_is_read_where_only_markers_cache(tmp_path: Path) -> None:
     settings = Settings(
-        agent=Agent(model="anthropic:claude-haiku-4-5"), cache=Cache(strategy="passthrough", padding="always")
+        agent=AgentSettings(model="anthropic:claude-haiku-4-5"),
+        cache=CacheSettings(strategy="passthrough", padding="always"),
     )
     total = effectiveness(tmp_path, settings)
     assert (total["hit_rate"], total["cache_write_share"]) == (0, 0)
@@ -116,7 +119,7 @@ def test_a85_without_markers_nothing_is_read_where_only_markers_cache(tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["anthropic:claude-haiku-4-5", "anthropic:claude-sonnet-5-5"])
 def test_a86_two_point_writes_at_most_one_token_in_as_many_as_there_are_turns(tmp_path: Path, model: str) -> None:
-    settings = Settings(agent=Agent(model=model), cache=Cache(strategy="two-point", padding="always"))
+    settings = Settings(agent=AgentSettings(model=model), cache=CacheSettings(strategy="two-point", padding="always"))
     total = effectiveness(tmp_path, settings)
     assert total["hit_rate"] > 0
     assert 0 < total["cache_write_share"] <= 1 / TURNS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.keys import KEYS
-from holdfast.config.sections.cache import Breaks
+from holdfast.config.sections.cache import BreaksSettings
 from holdfast.engine.byte_diff import ByteDiff
 from holdfast.engine.reports import Reports
 from holdfast.store.rows import Break
@@ -38,7 +38,7 @@ def test_c6_before_the_call_the_lane_is_compared_and_after_it_the_cause_is_attri
 
 @pytest.mark.parametrize(("drop", "tokens", "found"), [(0.05, 2_000, True), (0.99, 2_000, True), (0.05, 90_000, False)])
 def test_c6_both_thresholds_decide_and_are_settings(drop: float, tokens: int, found: bool) -> None:
-    lane = Lane(thresholds=Breaks(min_drop=drop, min_tokens=tokens))
+    lane = Lane(thresholds=BreaksSettings(min_drop=drop, min_tokens=tokens))
     lane.send(body(2))
     assert (lane.send(body(3, system="Other rules. ")).finding is not None) == found
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.caches.prompts import Mark
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.gemini_contents import identity
 from holdfast.core.ledger import Ledger, decode, encode
 from holdfast.core.plan import SettledCall
@@ -19,7 +19,7 @@ from holdfast.facts import model
 from tests.caches.prompts import OPUS
 from tests.core.lanes import Lane, places, said, situation, system, tool
 
-ZONES = Cache(strategy="zones")
+ZONES = CacheSettings(strategy="zones")
 TALK = [tool("bash"), system("host"), *(said(number) for number in range(9))]
 ESCALATED = Retention(turns=4, reads=3)
 
@@ -202,7 +202,7 @@ def test_c29_without_adaptation_the_lifetime_is_the_fixed_one(value, ttl):
 
 
 def test_c68_long_is_the_default_and_only_long_escalates():
-    assert Cache().retention == "long"
+    assert CacheSettings().retention == "long"
     assert {turn.older for turn in Lane(replace(ZONES, retention="short"), head=30_000).turns(6)} == {"5m"}
 
 
@@ -213,7 +213,7 @@ def test_c68_none_is_the_kill_switch():
 
 
 def test_c69_adaptation_is_on_by_default():
-    assert Cache().adaptive
+    assert CacheSettings().adaptive
 
 
 @pytest.mark.parametrize(
@@ -316,22 +316,22 @@ def test_an_eviction_holds_entries_short_for_the_cool_down():
     lost = lane.turn(evicted=True)
     assert (lost.older, lost.outcome.read) == ("1h", 0)
     assert [(change.zone, change.after) for change in lost.changes] == [("older", "short")]
-    turns = lane.turns(Cache().cooldown_turns + 1)
-    assert [turn.older for turn in turns] == ["5m"] * Cache().cooldown_turns + ["1h"]
+    turns = lane.turns(CacheSettings().cooldown_turns + 1)
+    assert [turn.older for turn in turns] == ["5m"] * CacheSettings().cooldown_turns + ["1h"]
 
 
 def test_another_eviction_begins_the_cool_down_again():
     lane = Lane(head=30_000)
     lane.turns(2)
     lane.turn(evicted=True)
-    lane.turns(Cache().cooldown_turns - 1)
+    lane.turns(CacheSettings().cooldown_turns - 1)
     lane.turn(evicted=True)
-    assert {turn.older for turn in lane.turns(Cache().cooldown_turns)} == {"5m"}
+    assert {turn.older for turn in lane.turns(CacheSettings().cooldown_turns)} == {"5m"}
 
 
 def test_after_an_eviction_the_escalation_counts_anew():
     """A large first write is forgotten: once the cool-down is over, reads have to confirm."""
-    more = Cache().cooldown_turns + 2
+    more = CacheSettings().cooldown_turns + 2
     lane = Lane(replace(ZONES, escalate_after_reads=more), head=30_000)
     lane.turns(2)
     lane.turn(evicted=True)

@@ -17,7 +17,7 @@ from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Compacted, SessionContext
 from holdfast.agent.window.renderer import render
 from holdfast.config import KEYS
-from holdfast.config.sections.agent import Compaction
+from holdfast.config.sections.agent import CompactionSettings
 from holdfast.records import Message, Text
 from holdfast.records.events.sessions import CompactionCompleted
 from holdfast.wire import DIALECTS, Body
@@ -170,7 +170,7 @@ def test_b42_the_break_comes_at_position_1_and_the_system_prompt_stays_cached(tm
     ],
 )
 def test_c78_c79_c83_c84_the_keys_of_compaction_have_the_seeds_defaults(key: str, default: int) -> None:
-    assert getattr(Compaction(), key) == default
+    assert getattr(CompactionSettings(), key) == default
     assert f"agent.compaction.{key}" in KEYS
 
 
@@ -212,7 +212,7 @@ def test_c83_so_many_tokens_are_reserved_for_the_summary(tmp_path: Path) -> None
         assert bench.bodies()[place].output_limit == 3_000
 
     run(tmp_path, story, {"reserve_tokens": 3_000})
-    late = due(Compaction(trigger_at=1.0, reserve_tokens=30_000), context_limit=200_000, used=170_000)
+    late = due(CompactionSettings(trigger_at=1.0, reserve_tokens=30_000), context_limit=200_000, used=170_000)
     assert late is not None
     assert late.limit == 170_000
 

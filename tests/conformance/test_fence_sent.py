@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import facts
 from holdfast.agent.session import Session
-from holdfast.config.sections.agent import Mask
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import MaskSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.tools import tool
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.wire import DIALECTS, Body
@@ -20,7 +20,7 @@ from tests.agent.bench import MODELS, Bench, calls, settings
 from tests.agent.summaries import keys
 
 COLD = 200_000.0
-MASK = Mask(keep_window=1, trigger_chars=30_000, release_chars=9_000)
+MASK = MaskSettings(keep_window=1, trigger_chars=30_000, release_chars=9_000)
 
 
 @tool(effect="read")
@@ -34,7 +34,7 @@ async def long(n: int) -> str:
 
 
 def configured(edits: Any = "priced", model: str = MODELS["anthropic"], **agent: Any) -> Any:
-    return settings(model=model, cache=Cache(padding="always", edits=edits), mask=MASK, agent=agent)
+    return settings(model=model, cache=CacheSettings(padding="always", edits=edits), mask=MASK, agent=agent)
 
 
 async def talked(session: Session, bench: Bench, turns: int, first: int = 0) -> None:

@@ -18,8 +18,8 @@ from openai import OpenAI
 
 from holdfast import Engine
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache, OpenRouter
-from holdfast.config.sections.server import Gateway, Limits
+from holdfast.config.sections.cache import CacheSettings, OpenRouterSettings
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.core.strategies import STRATEGIES
 from holdfast.simulator.faults import Fault, FaultMatch, Options
 from tests.agent.bench import Bench, settings
@@ -28,11 +28,11 @@ from tests.simulator.http_client import ANTHROPIC, LONG, OPENAI, Client
 
 MARK = {"type": "ephemeral"}
 CLAUDE_ROUTE, OTHER_ROUTE = "openrouter:anthropic/claude-sonnet-5-5", "openrouter:mistralai/mistral-large"
-TWO_POINT = Cache(strategy="two-point", padding="always")
+TWO_POINT = CacheSettings(strategy="two-point", padding="always")
 
 
 def talked(
-    place: Path, *, model: str | None = None, cache: Cache = TWO_POINT, memory: bool = True, turns: int = 2
+    place: Path, *, model: str | None = None, cache: CacheSettings = TWO_POINT, memory: bool = True, turns: int = 2
 ) -> list[dict[str, Any]]:
     """The bodies of an agent's session in which MEMORY.md changes before the last turn."""
 
@@ -112,7 +112,7 @@ class TestAgent:
     def test_a29_by_default_a_route_that_is_said_never_to_cache_gets_no_marker(
         self, tmp_path: Path, caching: Any, marked: bool
     ) -> None:
-        cache = Cache(padding="always", openrouter=OpenRouter(caching=caching))
+        cache = CacheSettings(padding="always", openrouter=OpenRouterSettings(caching=caching))
         bodies = talked(tmp_path, model=CLAUDE_ROUTE, cache=cache, turns=3)
         assert ["cache_control" in json.dumps(body) for body in bodies] == [marked] * 3
 
@@ -120,7 +120,7 @@ class TestAgent:
 TOOL = {"name": "read_file", "description": LONG, "input_schema": {"type": "object"}}
 LATE = TOOL | {"name": "late", "defer_loading": True}
 SYSTEM = [{"type": "text", "text": "You are an engineer."}, {"type": "text", "text": LONG}]
-LIMITS = Gateway(limits=Limits(stages_ms=60_000, wait_ms=60_000))
+LIMITS = GatewaySettings(limits=LimitSettings(stages_ms=60_000, wait_ms=60_000))
 
 
 def asked(**changed: Any) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def routed(model: str) -> dict[str, Any]:
 PATHS = {"anthropic": "/v1/messages", "openrouter": "/openrouter/api/v1/chat/completions"}
 
 
-def by_gateway(place: Path, cache: Cache, dialect: str, body: dict[str, Any]) -> dict[str, Any]:
+def by_gateway(place: Path, cache: CacheSettings, dialect: str, body: dict[str, Any]) -> dict[str, Any]:
     """What the provider gets of a client's request behind a gateway."""
     answer = ANSWERS[dialect]
     with Provider(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(answer) + answer) as provider:
@@ -155,7 +155,7 @@ def by_gateway(place: Path, cache: Cache, dialect: str, body: dict[str, Any]) ->
     return json.loads(received.body)  # type: ignore[no-any-return]
 
 
-def by_sdk(place: Path, cache: Cache, dialect: str, body: dict[str, Any]) -> dict[str, Any]:
+def by_sdk(place: Path, cache: CacheSettings, dialect: str, body: dict[str, Any]) -> dict[str, Any]:
     """What the provider gets of a request of an official SDK."""
     received: list[bytes] = []
 
@@ -196,7 +196,7 @@ ANSWERS = {
         }
     ).encode(),
 }
-Door = Callable[[Path, Cache, str, dict[str, Any]], dict[str, Any]]
+Door = Callable[[Path, CacheSettings, str, dict[str, Any]], dict[str, Any]]
 
 
 @pytest.mark.parametrize("door", [by_gateway, by_sdk])
@@ -234,7 +234,7 @@ class TestClients:
     def test_a29_a_route_that_is_said_never_to_cache_gets_no_marker(
         self, tmp_path: Path, door: Door, caching: Any, marked: bool, strategy: Any
     ) -> None:
-        cache = Cache(strategy=strategy, openrouter=OpenRouter(caching=caching))
+        cache = CacheSettings(strategy=strategy, openrouter=OpenRouterSettings(caching=caching))
         body = door(tmp_path, cache, "openrouter", routed(CLAUDE_ROUTE))
         assert ("cache_control" in json.dumps(body)) is marked
 
@@ -274,7 +274,7 @@ class TestWhoTakesOver:
         """The models that are asked where the first one fails in the last of the turns."""
 
         async def main() -> list[str]:
-            cache = Cache(padding="always", openrouter=OpenRouter(caching=caching))
+            cache = CacheSettings(padding="always", openrouter=OpenRouterSettings(caching=caching))
             config = settings(model=FIRST, cache=cache, agent={"fallback": fallback, "retries": 0})
             async with Bench(place, config=config) as bench:
                 bench.sessions.provider = _Reading(bench.sessions.provider)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Deferral, Mask, Tools
+from holdfast.config.sections.agent import DeferralSettings, MaskSettings, ToolsSettings
 from holdfast.records import ToolDefinition
 from holdfast.tools.carriers import functions_text, loaded_text
 from holdfast.tools.contract import Tool, ToolContext, ToolOutput
@@ -22,7 +22,7 @@ from tests.properties.runner import begins_with
 from tests.tools.masked_session import Session
 from tests.tools.results import Did, did, fetched, parsed, prompt_of, texts
 
-SMALL = Mask(keep_window=6, trigger_chars=12_000, release_chars=6_000)
+SMALL = MaskSettings(keep_window=6, trigger_chars=12_000, release_chars=6_000)
 NAMES = ("mcp__git__log", "mcp__git__diff")
 SCHEMA = b'{"type":"object","properties":{"path":{"type":"string"},"limit":{"type":"integer"}}}'
 FOUND = Did(
@@ -46,7 +46,7 @@ def masked(path: Path) -> Iterator[Session]:
 
 @pytest.fixture
 def stripped(path: Path) -> Iterator[Session]:
-    session = Session(Mask(), strip=True, path=path)
+    session = Session(MaskSettings(), strip=True, path=path)
     session.defined = NAMES
     yield session
     session.close()
@@ -102,7 +102,7 @@ def test_c31_under_the_fence_it_is_masked_only_where_that_pays(masked: Session) 
     made = [p.edits for p in masked.sent if p.edits is not None and p.edits.made]
     assert made
     assert all(edits.payback is not None and edits.payback < 40 for edits in made)
-    without = Session(Mask(enabled=False))
+    without = Session(MaskSettings(enabled=False))
     for rounds in range(1, 31):
         without.send(parallel(rounds))
     assert masked.dollars < without.dollars
@@ -138,12 +138,12 @@ def test_c18_by_default_the_result_is_stored_short_the_first_time(strip: Any) ->
     tools = [Tool(name=name, description="d", run=_run, effect="read", source="mcp", server="git") for name in NAMES]
     owner = ToolSet(
         tools,
-        settings=Tools(deferral=Deferral(mode="always", carrier="redeclare", strip=strip)),
+        settings=ToolsSettings(deferral=DeferralSettings(mode="always", carrier="redeclare", strip=strip)),
         model="anthropic:claude-sonnet-5-5",
         dialect="anthropic",
     )
     (said,) = [getattr(block, "text", "") for block in owner.discover(owner.findable()).blocks]
-    assert Deferral().strip == "at_once"
+    assert DeferralSettings().strip == "at_once"
     assert (said == loaded_text([tool.name for tool in owner.findable()])) == (strip == "at_once")
     assert said.startswith("<functions>") == (strip == "when_cold")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.strategies import STRATEGIES
 from holdfast.engine import EngineCore
 from holdfast.engine.passage import Passage
@@ -27,7 +27,7 @@ from tests.memory.surfacing_bench import bench as choosing
 from tests.memory.surfacing_bench import ids, told
 
 BLOCKS = {"placement": "blocks"}
-SEED = Cache(strategy="three-block")
+SEED = CacheSettings(strategy="three-block")
 HOUR = {"type": "ephemeral", "ttl": "1h"}
 LIKES, RULE = "Answers are short. " + LONG, "Deployments wait for the build server. " + LONG
 QUESTION = "Where does the pointer come from?"
@@ -108,7 +108,7 @@ async def test_e6_e19_cost_row_3_to_the_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "passthrough"])
 async def test_e3_every_strategy_marks_the_pinned_block_for_an_hour(tmp_path: Path, strategy: Any) -> None:
     """Also where it would have chosen another place or time: an injection may require a marker."""
-    async with KnowledgeBench(tmp_path, cache=Cache(strategy=strategy, retention="long")) as bench:
+    async with KnowledgeBench(tmp_path, cache=CacheSettings(strategy=strategy, retention="long")) as bench:
         bench.prefer("Short answers", LIKES)
         session = await bench.sessions.create()
         for number in range(3):
@@ -179,7 +179,7 @@ def test_e12_e22_preferences_take_no_place_among_the_candidates(home: Choosing) 
 
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[MemoryDoor]:
-    made = MemoryDoor(tmp_path / "m.db", Memory(inject=True, project=PROJECT), SEED)
+    made = MemoryDoor(tmp_path / "m.db", MemorySettings(inject=True, project=PROJECT), SEED)
     yield made
     made.close()
 

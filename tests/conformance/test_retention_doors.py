@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.cache import Cache, Gemini
+from holdfast.config.sections.cache import CacheSettings, GeminiSettings
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.simulator.server import running
 from tests.agent.bench import Bench, settings
@@ -44,8 +44,8 @@ class Watched(Simulator):
         return super().begin(call)
 
 
-def cache(retention: str) -> Cache:
-    return Cache(strategy="zones", adaptive=False, retention=retention, gemini=Gemini(enabled=True))  # type: ignore[arg-type]
+def cache(retention: str) -> CacheSettings:
+    return CacheSettings(strategy="zones", adaptive=False, retention=retention, gemini=GeminiSettings(enabled=True))  # type: ignore[arg-type]
 
 
 def asked(provider: str, turns: int) -> tuple[str, dict[str, Any], dict[str, str]]:
@@ -101,7 +101,7 @@ def through_the_gateway(place: Path, provider: str, retention: str) -> list[byte
 
 
 def through_an_sdk_client(place: Path, provider: str, retention: str) -> list[bytes]:
-    chosen = Cache(strategy="zones", adaptive=False, retention=retention)  # type: ignore[arg-type]
+    chosen = CacheSettings(strategy="zones", adaptive=False, retention=retention)  # type: ignore[arg-type]
     with (
         served() as (simulator, clock, upstream),
         opened(place, chosen, clock=clock.now) as inside,

@@ -15,9 +15,9 @@ from openai import OpenAI
 from holdfast import Engine
 from holdfast.agent.stable_text import PERSONA
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.cache import OpenAI as StoreCompletions
-from holdfast.config.sections.server import Gateway, Limits
+from holdfast.config.sections.cache import CacheSettings
+from holdfast.config.sections.cache import OpenAISettings as StoreCompletions
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.server import running as simulating
 from tests.agent.bench import START
@@ -77,8 +77,10 @@ def test_c16_and_those_of_an_sdk(on: bool) -> None:
         received.append(request.content)
         return httpx2.Response(200, json=ANSWER)
 
-    cache = Cache(openai=StoreCompletions(store_completions=on))
-    engine = Engine(Settings(cache=cache, gateway=Gateway(limits=Limits(stages_ms=60_000, wait_ms=60_000))))
+    cache = CacheSettings(openai=StoreCompletions(store_completions=on))
+    engine = Engine(
+        Settings(cache=cache, gateway=GatewaySettings(limits=LimitSettings(stages_ms=60_000, wait_ms=60_000)))
+    )
     with engine.http_client(transport=httpx2.MockTransport(answer)) as http:
         OpenAI(api_key="k", http_client=http).responses.create(**ASKED)
     assert json.loads(received[0]).get("store") is (True if on else None)

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.agent.contract import Task
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.records import Usage, usage
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.journal import Record
@@ -165,7 +165,7 @@ def test_c8_its_parent_finds_its_own_prefix_warm_afterwards(tmp_path: Path) -> N
 @pytest.mark.parametrize("strategy", ["economic", "zones"])
 def test_c9_a_sub_agent_writes_nothing_for_an_hour_however_long_it_works(tmp_path: Path, strategy: str) -> None:
     async def main() -> None:
-        config = settings(cache=Cache(strategy=strategy, adaptive=False))  # type: ignore[arg-type]
+        config = settings(cache=CacheSettings(strategy=strategy, adaptive=False))  # type: ignore[arg-type]
         async with placed(tmp_path, config) as bench:
             session = await parent(bench, tokens=TOKENS, warm=True)
             # the economic one buys no hour before its tenant has paused

@@ -17,12 +17,12 @@ import pytest
 from holdfast.agent.window import renderer
 from holdfast.agent.window.entries import (
     AssistantTurn,
-    Context,
+    DetachedProcessExited,
     Entry,
     GoalInjection,
-    ProcessExited,
     SessionContext,
     Static,
+    Timeline,
     TimelineItem,
     Window,
     from_json,
@@ -65,7 +65,7 @@ class TestTheOnlySource:
 
     @pytest.mark.parametrize(("item", "expected"), ITEMS, ids=lambda value: type(value).__name__)
     def test_b4_the_text_of_every_kind_of_item_is_final(self, item: TimelineItem, expected: list[str]) -> None:
-        assert texts(render(window(Context(**AT, items=(item,))), STATIC)) == [expected]
+        assert texts(render(window(Timeline(**AT, items=(item,))), STATIC)) == [expected]
 
     @pytest.mark.parametrize(("entry", "expected"), ENTRIES, ids=lambda value: type(value).__name__)
     def test_b4_the_messages_of_every_kind_of_entry_are_final(
@@ -206,8 +206,8 @@ class TestInvariant2:
         assert set(Static.__struct_fields__) == {"timezone", "model", "dialect"}
 
     def test_b18_the_zone_is_the_sessions_own(self) -> None:
-        item = ProcessExited(**SEQ, process="p1", exit_code=0)
-        (message,) = render(window(Context(**AT, items=(item,))), Static(timezone="Europe/Berlin"))
+        item = DetachedProcessExited(**SEQ, process="p1", exit_code=0)
+        (message,) = render(window(Timeline(**AT, items=(item,))), Static(timezone="Europe/Berlin"))
         assert texts((message,))[0][0].startswith("[2026-11-16 11:42:05 UTC+01:00]")
 
 
@@ -218,7 +218,7 @@ class TestInvariant3:
             before = story.window.entries
             story.says(str(number)).flush()
             assert story.window.entries[:-1] == before
-            assert isinstance(story.window.entries[-1], Context)
+            assert isinstance(story.window.entries[-1], Timeline)
 
     def test_b20_consecutive_messages_of_the_user_are_put_side_by_side_and_not_joined(self) -> None:
         story = Story().begin().says("a").flush().says("b").flush()
@@ -304,14 +304,14 @@ class TestTheOnlyPattern:
         started = story.window.entries[1]
         story.happen(happened.ProcessExited(process="p1", exit_code=0)).send()
         exited = story.window.entries[-1]
-        assert isinstance(exited, Context)
+        assert isinstance(exited, Timeline)
         assert b'"detached_process_exited"' in msgspec.json.encode(exited.items)
         assert story.window.entries[1] == started
         assert "started: make" in texts(story.render())[0][2]
 
     def test_b43_a_goal_is_injected_as_an_entry_of_its_own(self) -> None:
         story = Story().begin().happen(told.GoalSet(goal="Ship it.")).says("a").send()
-        assert [type(entry) for entry in story.window.entries] == [SessionContext, GoalInjection, Context]
+        assert [type(entry) for entry in story.window.entries] == [SessionContext, GoalInjection, Timeline]
         assert texts(story.render()) == [
             ["The workspace is empty.", "The goal of this session is now:\nShip it.", "a"],
         ]

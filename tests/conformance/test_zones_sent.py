@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.simulator import Simulator
 from holdfast.simulator.server import running as simulating
 from tests.agent.bench import Bench, settings
@@ -139,7 +139,7 @@ def test_c27_what_was_read_is_known_after_a_restart(tmp_path: Path, clean: bool)
     """Three turns before the restart, or the kill, and two after it: the fifth request is long."""
 
     async def main() -> list[Sent]:
-        config = settings(cache=Cache(strategy="zones", padding="always"))
+        config = settings(cache=CacheSettings(strategy="zones", padding="always"))
         async with Bench(tmp_path, config=config) as bench:
             session = await bench.sessions.create()
             for turn in range(5):
@@ -179,7 +179,7 @@ def test_c3_turns_that_read_no_more_than_the_system_text_make_entries_short_agai
 
 
 def test_c10_the_summary_of_a_compaction_is_a_zone_of_its_own(tmp_path: Path) -> None:
-    cache = Cache(strategy="zones", placement="multi-zone", padding="always")
+    cache = CacheSettings(strategy="zones", placement="multi-zone", padding="always")
 
     async def main() -> tuple[str, list[Any]]:
         async with Bench(tmp_path, config=small(cache=cache), reply=summarizer()) as bench:

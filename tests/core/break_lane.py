@@ -14,7 +14,7 @@ from holdfast.caches import anthropic
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
 from holdfast.caches.prompts import Outcome, Prompt
-from holdfast.config.sections.cache import Breaks
+from holdfast.config.sections.cache import BreaksSettings
 from holdfast.core.breaks import Expectation, Finding, agrees, expect, judge
 from holdfast.core.cures import Cure, case, cure_for
 from holdfast.core.divergence import Place, compare, place
@@ -80,14 +80,14 @@ class Judged(Struct, frozen=True):
 class Lane:
     """One conversation: what it believes of the cache is its own, what is billed is the simulator's."""
 
-    def __init__(self, model: str = "claude-opus-4-6", thresholds: Breaks | None = None) -> None:
+    def __init__(self, model: str = "claude-opus-4-6", thresholds: BreaksSettings | None = None) -> None:
         self.clock = VirtualClock()
         self.simulator = Simulator(clock=self.clock)
         self.model = facts_of(f"anthropic:{model}")
         self.entries = Entries()
         self.belief = AnthropicCache(self.model, self.entries)
         self.reader = PromptReader()
-        self.thresholds = thresholds or Breaks()
+        self.thresholds = thresholds or BreaksSettings()
         self.last: tuple[Sent, Body, Prompt] | None = None
 
     def send(self, body: dict[str, Any] | bytes, *, after: float = 1.0, reset: str | None = None) -> Judged:

@@ -12,7 +12,7 @@ from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
 from holdfast.caches.prompts import Block, Entry, Mark, Outcome, Prompt
 from holdfast.caches.providers import prompt as prompt_of
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.experience import Client, Experience, Gaps, RouteExperience
 from holdfast.core.ledger import Ledger
 from holdfast.core.plan import Kind, Plan, SettledCall, baseline
@@ -45,7 +45,7 @@ def situation(
     blocks: Sequence[Block],
     *marks: tuple[int, str],
     facts: ModelFacts = SMALL,
-    settings: Cache | None = None,
+    settings: CacheSettings | None = None,
     retention: Retention | None = None,
     mode: str = "",
     **more: object,
@@ -57,7 +57,7 @@ def situation(
         now=0.0,
         pool=Entries(),
         ledger=Ledger(retention=retention or Retention()),
-        settings=settings or Cache(),
+        settings=settings or CacheSettings(),
         **more,  # type: ignore[arg-type]
     )
 
@@ -92,9 +92,14 @@ class Lane:
     """A conversation under one strategy against Anthropic's rules. What it learns is only what a usage tells."""
 
     def __init__(
-        self, settings: Cache | None = None, *, facts: ModelFacts = OPUS, head: int = 5_000, subagent: bool = False
+        self,
+        settings: CacheSettings | None = None,
+        *,
+        facts: ModelFacts = OPUS,
+        head: int = 5_000,
+        subagent: bool = False,
     ) -> None:
-        self.settings = settings or Cache(strategy="zones")
+        self.settings = settings or CacheSettings(strategy="zones")
         self.facts, self.head, self.subagent = facts, head, subagent
         self.cache = AnthropicCache(facts)
         self.state, self.now, self.covered, self.messages = Retention(), 0.0, 0, 0

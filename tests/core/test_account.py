@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.caches.prompts import Mark, Outcome
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core import planner
 from holdfast.core.account import MOST, available, book, judge_markers, release, reserve
 from holdfast.core.economics import costs
@@ -21,7 +21,7 @@ from tests.core.lanes import said, system, tool
 from tests.lab.replay.timed_calls import calls, without_markers
 
 CREDIT = 0.25
-NOTHING = Cache(probe_credit_usd=0.0)
+NOTHING = CacheSettings(probe_credit_usd=0.0)
 
 
 def test_a_new_client_has_its_credit_and_nothing_more() -> None:
@@ -87,9 +87,9 @@ def of_a_client_that_marks(lane: list[TimedCall], place: int) -> list[TimedCall]
 def test_through_the_core_a_client_that_marks_is_advanced_nothing() -> None:
     """It marks tools and system text alone; its end would be worth a marker, which has to be paid for first."""
     lane = of_a_client_that_marks(calls(4), 1)
-    sent = replay(lane, SMALL, Cache(probe_credit_usd=100.0), client="cli")
+    sent = replay(lane, SMALL, CacheSettings(probe_credit_usd=100.0), client="cli")
     assert all(mark.block <= 1 for outcome in sent for mark in outcome.prompt.marks)
-    assert billed(sent, SMALL) == billed(replay(lane, SMALL, Cache(strategy="passthrough")), SMALL)
+    assert billed(sent, SMALL) == billed(replay(lane, SMALL, CacheSettings(strategy="passthrough")), SMALL)
 
 
 def one_shot(tenant: Tenant, number: int) -> Outcome:
@@ -123,16 +123,16 @@ def test_through_the_core_what_came_twice_is_cached_at_the_third_time_whatever_c
 def test_through_the_core_what_a_cancelled_call_would_have_cost_is_not_counted() -> None:
     tenant, ledger, call = Tenant(), Ledger(client="c"), without_markers(calls(1))[0]
     asked = planner.PlanRequest(call="1", prompt=call.prompt, alone=call.prompt, model=SMALL)
-    prepared = planner.prepare(tenant, ledger, asked, 0.0, Cache())
+    prepared = planner.prepare(tenant, ledger, asked, 0.0, CacheSettings())
     client = tenant.experience.client("c")
     assert ledger.automatic == client.automatic == prepared.booked.automatic > 0
     assert ledger.spent == client.spent == prepared.booked.spent > 0
     planner.abandon(tenant, ledger, prepared, 1.0)
     assert ledger.automatic == ledger.spent == client.automatic == client.spent == 0
-    prepared = planner.prepare(tenant, ledger, asked, 2.0, Cache())
+    prepared = planner.prepare(tenant, ledger, asked, 2.0, CacheSettings())
     planner.first_token(tenant, prepared, 3.0)
     usage = Usage(input=2 * call.prompt.tokens)
-    planner.settle(tenant, ledger, prepared, usage, 4.0, Cache())
+    planner.settle(tenant, ledger, prepared, usage, 4.0, CacheSettings())
     assert ledger.spent == client.spent == pytest.approx(costs(SMALL, usage.prompt).of(usage))
     assert ledger.automatic == pytest.approx(2 * prepared.booked.automatic)
 
@@ -141,7 +141,7 @@ def test_through_the_core_a_head_of_tools_is_bounded_like_one_of_system_text() -
     """It comes back after twelve minutes, in the tenant's first conversation."""
     blocks = [tool("bash", 20_000), said(0), said(1), said(2)]
     lane = [TimedCall(at, at + 2, prompt(blocks[:end], model=SMALL)) for at, end in ((0.0, 2), (720.0, 4))]
-    sent = replay(lane, SMALL, Cache(), client="cli")
+    sent = replay(lane, SMALL, CacheSettings(), client="cli")
     assert {ttl for outcome in sent for ttl, _ in outcome.writes} == {"5m"}
 
 
@@ -151,7 +151,7 @@ def test_through_the_core_no_short_entry_of_ours_stands_where_a_client_writes_lo
 
     def sent(ttl: str, place: int, at: float) -> Outcome:
         asked = prompt(blocks, (place, ttl), model=SMALL)
-        (outcome,) = replay([TimedCall(at, at + 2, asked)], SMALL, Cache(), tenant=tenant, client="cli")
+        (outcome,) = replay([TimedCall(at, at + 2, asked)], SMALL, CacheSettings(), tenant=tenant, client="cli")
         return outcome
 
     assert [mark.block for mark in sent("5m", 2, 0.0).prompt.marks] == [0, 2]
@@ -181,11 +181,11 @@ def test_through_the_core_two_conversations_in_one_lane_are_not_unstable() -> No
         for turn in range(6)
         for which, blocks in enumerate((first, second))
     ]
-    sent = replay(lane, SMALL, Cache(), client="cli")
+    sent = replay(lane, SMALL, CacheSettings(), client="cli")
     automatic = [
         replace(call, prompt=replace(call.prompt, marks=(Mark(len(call.prompt.ends) - 1, "5m"),))) for call in lane
     ]
-    paid = billed(replay(automatic, SMALL, Cache(strategy="passthrough")), SMALL)
+    paid = billed(replay(automatic, SMALL, CacheSettings(strategy="passthrough")), SMALL)
     assert billed(sent, SMALL) <= paid
 
 
@@ -194,10 +194,10 @@ def test_through_the_core_a_client_that_marks_risks_nothing_for_what_other_conve
     tenant = Tenant()
     for number in range(40):
         lane = [TimedCall(0.0, 2.0, prompt([system(f"host {number}"), said(0)], (0, "5m"), (1, "5m"), model=SMALL))]
-        replay(lane, SMALL, Cache(), tenant=tenant, client="cli")
+        replay(lane, SMALL, CacheSettings(), tenant=tenant, client="cli")
     lane = [replace(call, prompt=replace(call.prompt, marks=(Mark(1, "5m"),))) for call in calls(3)]
-    alone = billed(replay(lane, SMALL, Cache(strategy="passthrough")), SMALL)
-    assert billed(replay(lane, SMALL, Cache(), tenant=tenant, client="cli"), SMALL) <= alone
+    alone = billed(replay(lane, SMALL, CacheSettings(strategy="passthrough")), SMALL)
+    assert billed(replay(lane, SMALL, CacheSettings(), tenant=tenant, client="cli"), SMALL) <= alone
 
 
 def test_through_the_core_a_marker_is_dropped_once_it_has_cost_what_is_risked() -> None:
@@ -207,7 +207,7 @@ def test_through_the_core_a_marker_is_dropped_once_it_has_cost_what_is_risked() 
         TimedCall(20.0 * turn, 20.0 * turn + 2, prompt(each, (1, "5m"), model=SMALL))
         for turn, each in enumerate(blocks)
     ]
-    written = [bool(outcome.writes) for outcome in replay(lane, SMALL, Cache(), client="cli")]
+    written = [bool(outcome.writes) for outcome in replay(lane, SMALL, CacheSettings(), client="cli")]
     assert written[:5] == [True] * 5
     assert not any(written[7:])
 

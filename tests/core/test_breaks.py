@@ -18,7 +18,7 @@ from holdfast.caches.entries import Entries
 from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
 from holdfast.caches.prompts import Outcome, Prompt
 from holdfast.caches.providers import prompt as prompt_of
-from holdfast.config.sections.cache import Breaks
+from holdfast.config.sections.cache import BreaksSettings
 from holdfast.core.breaks import Expectation, Finding, agrees, expect, judge
 from holdfast.core.divergence import compare
 from holdfast.core.plan import Sent
@@ -282,10 +282,10 @@ def test_both_thresholds_have_to_be_passed(expected: int, read: int, found: bool
 
 def test_the_thresholds_are_settings() -> None:
     billed = usage(read=60_000, input=40_000)
-    assert judge(expecting(100_000), billed, None, Breaks(min_drop=0.4, min_tokens=0)) is None
-    assert judge(expecting(100_000), billed, None, Breaks(min_drop=0.3, min_tokens=40_000)) is None
-    assert judge(expecting(100_000), billed, None, Breaks(min_drop=0.39, min_tokens=39_999)) is not None
-    assert judge(expecting(10), usage(input=10), None, Breaks(min_drop=0.0, min_tokens=0)) is not None
+    assert judge(expecting(100_000), billed, None, BreaksSettings(min_drop=0.4, min_tokens=0)) is None
+    assert judge(expecting(100_000), billed, None, BreaksSettings(min_drop=0.3, min_tokens=40_000)) is None
+    assert judge(expecting(100_000), billed, None, BreaksSettings(min_drop=0.39, min_tokens=39_999)) is not None
+    assert judge(expecting(10), usage(input=10), None, BreaksSettings(min_drop=0.0, min_tokens=0)) is not None
 
 
 def test_more_read_than_predicted_is_no_break_and_no_agreement() -> None:
@@ -405,7 +405,9 @@ def test_recorded_clients_that_only_grow_have_no_breaks(run: list[shapes.Shape])
         if shape.dialect != "anthropic" or shape.body is None:
             continue
         model = json.loads(shape.body)["model"]
-        lane = lanes.setdefault((model, shape.header("x-claude-code-agent-id")), Lane(model, thresholds=Breaks(0.0, 0)))
+        lane = lanes.setdefault(
+            (model, shape.header("x-claude-code-agent-id")), Lane(model, thresholds=BreaksSettings(0.0, 0))
+        )
         judged = lane.send(shape.body)
         assert judged.finding is None, judged.finding
         assert judged.explained
@@ -416,7 +418,7 @@ def test_recorded_clients_that_only_grow_have_no_breaks(run: list[shapes.Shape])
 @given(st.integers(0, 2**32))
 def test_in_any_session_what_is_lost_has_a_known_cause(seed: int) -> None:
     """Where the provider keeps to its rules, a loss is never unexplained and never blamed on it."""
-    lane = Lane("claude-sonnet-5-5", thresholds=Breaks(min_drop=0.05, min_tokens=50))
+    lane = Lane("claude-sonnet-5-5", thresholds=BreaksSettings(min_drop=0.05, min_tokens=50))
     at = None
     for request in session(Random(seed), "anthropic", "claude-sonnet-5-5", 6):
         judged = lane.send(request.body, after=0.0 if at is None else request.at - at)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.config.sections.cache import Cache, Gemini
+from holdfast.config.sections.cache import CacheSettings, GeminiSettings
 from holdfast.core.gemini_contents import (
     MAKING_S,
     SLACK,
@@ -30,7 +30,7 @@ from holdfast.core.gemini_contents import (
 from holdfast.facts import ModelFacts, Rates
 
 MODEL = facts.model("gemini:gemini-2.5-flash")
-ON = Gemini(enabled=True)
+ON = GeminiSettings(enabled=True)
 START = 1_000_000.0
 
 
@@ -54,7 +54,7 @@ def ask(
     objects: AgentContents,
     want: ContentsRequest | None = None,
     at: float = 0,
-    settings: Gemini = ON,
+    settings: GeminiSettings = ON,
     model: ModelFacts = MODEL,
 ) -> ContentsDecision:
     return decide(objects, want or wanted(), model, rates(), settings, START + at)
@@ -65,7 +65,7 @@ def made(
     want: ContentsRequest | None = None,
     at: float = 0,
     name: str = "",
-    settings: Gemini = ON,
+    settings: GeminiSettings = ON,
 ) -> AgentContents:
     """What there is after a decision to create has been carried out and the object was used at once."""
     objects = objects or AgentContents()
@@ -101,7 +101,9 @@ class TestIdentity:
 
 class TestWhetherToCreate:
     def test_switched_off_is_the_default(self) -> None:
-        assert ask(AgentContents(), settings=Gemini()) == ContentsDecision(why="cached contents are switched off")
+        assert ask(AgentContents(), settings=GeminiSettings()) == ContentsDecision(
+            why="cached contents are switched off"
+        )
 
     def test_only_where_objects_exist(self) -> None:
         assert ask(AgentContents(), model=facts.model("anthropic:claude-opus-5")).commands == ()
@@ -155,7 +157,7 @@ class TestWhetherToCreate:
 
     def test_settings_of_other_providers_have_no_effect(self) -> None:
         for retention in ("none", "short", "long"):
-            settings = Cache(retention=retention, gemini=ON).gemini  # type: ignore[arg-type]
+            settings = CacheSettings(retention=retention, gemini=ON).gemini  # type: ignore[arg-type]
             assert ask(AgentContents(), settings=settings) == ask(AgentContents())
 
 
@@ -270,7 +272,7 @@ class TestLimit:
             objects = objects.used(f"cachedContents/{name}", name, START + 10)
         return objects
 
-    def new(self, objects: AgentContents, at: float, settings: Gemini | None = None) -> ContentsDecision:
+    def new(self, objects: AgentContents, at: float, settings: GeminiSettings | None = None) -> ContentsDecision:
         return ask(objects, wanted(offer("new"), lane="new"), at, settings or self.FEW)
 
     def test_twenty_is_the_default(self) -> None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core import planner
 from holdfast.core.counterfactuals import (
     AHEAD,
@@ -102,10 +102,10 @@ def paused(lane: list, every: int) -> list:  # type: ignore[type-arg]
 def test_through_the_core_a_tenant_without_pauses_never_buys_an_hour_and_one_with_them_does() -> None:
     tenant = Tenant()
     for _ in range(3):
-        found = replay(without_markers(calls(30)), OPUS, Cache(), tenant=tenant, client="cli")
+        found = replay(without_markers(calls(30)), OPUS, CacheSettings(), tenant=tenant, client="cli")
         assert {ttl for outcome in found for ttl, _ in outcome.writes} == {"5m"}
     for _ in range(3):
-        found = replay(paused(without_markers(calls(30)), 6), OPUS, Cache(), tenant=tenant, client="cli")
+        found = replay(paused(without_markers(calls(30)), 6), OPUS, CacheSettings(), tenant=tenant, client="cli")
     assert {ttl for outcome in found for ttl, _ in outcome.writes} == {"1h"}
     assert sum(outcome.read == 0 for outcome in found) == 1
 
@@ -115,9 +115,9 @@ def test_through_the_core_the_choice_follows_what_was_cheapest() -> None:
     for every in (5, 1_000):
         tenant, lane = Tenant(), paused(without_markers(calls(40)), every)
         for _ in range(4):
-            ours = billed(replay(lane, OPUS, Cache(), tenant=tenant, client="cli"), OPUS)
-        long = Cache(strategy="rolling", retention_overrides={"": "long"})
-        best = min(billed(replay(lane, OPUS, each), OPUS) for each in (Cache(strategy="rolling"), long))
+            ours = billed(replay(lane, OPUS, CacheSettings(), tenant=tenant, client="cli"), OPUS)
+        long = CacheSettings(strategy="rolling", retention_overrides={"": "long"})
+        best = min(billed(replay(lane, OPUS, each), OPUS) for each in (CacheSettings(strategy="rolling"), long))
         assert ours <= best
 
 
@@ -152,8 +152,8 @@ def test_through_the_core_no_first_conversation_costs_a_tenth_more_than_automati
     bought = set()
     for every in (3, 7, 20):
         lane = paused(without_markers(calls(40, facts=OPUS)), every)
-        sent = replay(lane, world, Cache(), client="cli", believed=world)
-        automatic = replay(lane, world, Cache(strategy="rolling"), believed=world)
+        sent = replay(lane, world, CacheSettings(), client="cli", believed=world)
+        automatic = replay(lane, world, CacheSettings(strategy="rolling"), believed=world)
         bought |= {ttl for outcome in sent for ttl, _ in outcome.writes}
         for end in range(1, len(lane) + 1):
             assert billed(sent[:end], world) <= Decimal(BOUND) * billed(automatic[:end], world)
@@ -173,7 +173,7 @@ def test_the_documented_lifetime_is_believed_until_an_entry_was_lost() -> None:
 
 def after_pauses(*reads: float) -> Tenant:
     """A lane whose requests come after pauses that an hour's entry was to survive: these shares of it were read."""
-    tenant, ledger, settings = Tenant(), Ledger(client="c"), Cache(retention_overrides={"claude": "long"})
+    tenant, ledger, settings = Tenant(), Ledger(client="c"), CacheSettings(retention_overrides={"claude": "long"})
     for number, (call, share) in enumerate(zip(paused(without_markers(calls(len(reads))), 1), reads, strict=True)):
         asked = planner.PlanRequest(call=str(number), prompt=call.prompt, alone=call.prompt, model=OPUS)
         prepared = planner.prepare(tenant, ledger, asked, call.at, settings)
@@ -207,12 +207,12 @@ def requests_after(*gaps: float, reads: float = 1.0) -> tuple[Tenant, list[plann
     for number, (call, gap) in enumerate(zip(without_markers(calls(len(gaps))), gaps, strict=True)):
         now += gap
         asked = planner.PlanRequest(call=str(number), prompt=call.prompt, alone=call.prompt, model=OPUS)
-        prepared.append(planner.prepare(tenant, ledger, asked, now, Cache()))
+        prepared.append(planner.prepare(tenant, ledger, asked, now, CacheSettings()))
         planner.first_token(tenant, prepared[-1], now + 2)
         usage = prepared[-1].outcome.usage(0)
         if gap > 300:
             usage = Usage(read=int(usage.prompt * reads), writes=(("5m", usage.prompt - int(usage.prompt * reads)),))
-        planner.settle(tenant, ledger, prepared[-1], usage, now + 2, Cache())
+        planner.settle(tenant, ledger, prepared[-1], usage, now + 2, CacheSettings())
     return tenant, prepared
 
 

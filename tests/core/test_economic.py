@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.caches.prompts import Block
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.experience import Client, Experience, RouteExperience
 from holdfast.core.ledger import Ledger, Position
 from holdfast.core.situation import Situation
@@ -87,7 +87,7 @@ def test_a_client_s_marker_that_has_proved_a_loss_is_dropped_only_to_improve() -
     blocks = [tool("bash"), system("a clock"), *talk()[3:]]
 
     def planned(how: str) -> list[int]:
-        settings = Cache(client_markers=how)  # type: ignore[arg-type]
+        settings = CacheSettings(client_markers=how)  # type: ignore[arg-type]
         found = asked(blocks, (1, "5m"), (-1, "5m"), ledger=unstable, experience=knowing(), settings=settings)
         return [block for block, _ in places(economic(found))]
 
@@ -251,7 +251,9 @@ def test_one_lifetime_marks_what_sessions_share_and_leaves_the_end_to_the_provid
 def test_a_conversation_that_will_not_go_on_is_kept_from_writing_its_end() -> None:
     plan = economic(asked(talk(), facts=SOL, experience=one_shot()))
     assert (places(plan), plan.mode) == ([(2, "30m")], "explicit")
-    respected = economic(asked(talk(), facts=SOL, experience=one_shot(), settings=Cache(client_markers="respect")))
+    respected = economic(
+        asked(talk(), facts=SOL, experience=one_shot(), settings=CacheSettings(client_markers="respect"))
+    )
     assert respected.mode == ""
 
 

@@ -14,7 +14,7 @@ from holdfast.caches import CacheControls
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.chain import build
 from holdfast.caches.prompts import Block, Mark, Prompt
-from holdfast.config.sections.cache import Keepalive
+from holdfast.config.sections.cache import KeepaliveSettings
 from holdfast.core.keepalive import (
     EVIDENCE,
     MARGIN,
@@ -32,7 +32,7 @@ from holdfast.core.keepalive import (
 from holdfast.facts import ModelFacts, Rates
 
 OPUS = facts.model("anthropic:claude-opus-4-6")
-ON = Keepalive(enabled=True, budget_usd=100)
+ON = KeepaliveSettings(enabled=True, budget_usd=100)
 START = 86_400.0 * 20_000
 TOKENS = 100_000
 
@@ -66,7 +66,7 @@ def ask(
     lane: IdleLane | None = None,
     pings: Pings | None = None,
     spending: Spending | None = None,
-    settings: Keepalive = ON,
+    settings: KeepaliveSettings = ON,
     model: ModelFacts = OPUS,
     at: float = 0.0,
 ) -> Ping | str:
@@ -181,7 +181,7 @@ class TestRule:
 
 class TestLimits:
     def test_off_is_the_default(self) -> None:
-        assert ask(settings=Keepalive()) == "keep-alive is off"
+        assert ask(settings=KeepaliveSettings()) == "keep-alive is off"
 
     def test_an_entry_that_ran_out_cannot_be_kept(self) -> None:
         assert isinstance(ask(at=300), Ping)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core import planner
 from holdfast.core.experience import Client, Experience, Gaps
 from holdfast.core.ledger import Ledger
@@ -152,7 +152,7 @@ def test_through_the_core_who_was_quick_is_likely_to_be_quick_again() -> None:
             asked = planner.PlanRequest(
                 call=str(number), prompt=calls(2)[number].prompt, alone=calls(2)[number].prompt, model=SMALL
             )
-            planner.prepare(tenant, ledger, asked, number * gap, Cache())
+            planner.prepare(tenant, ledger, asked, number * gap, CacheSettings())
         assert ledger.pause == gap
         found.append(odds(replace(ledger, gaps=Gaps()), None, "user", 1_000).next[0])
     assert found[0] > found[1]

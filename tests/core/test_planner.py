@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core import planner, tenants
 from holdfast.core.economics import costs
 from holdfast.core.pool import Pool
@@ -20,7 +20,7 @@ from tests.core.turns import HEAD, RAISES, Lane
 @pytest.mark.parametrize("facts", [SMALL, SOL], ids=lambda facts: facts.name)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_predicts_what_is_billed(strategy: str, facts: object) -> None:
-    lane = Lane(Cache(strategy=strategy), model=facts)  # type: ignore[arg-type]
+    lane = Lane(CacheSettings(strategy=strategy), model=facts)  # type: ignore[arg-type]
     for gap in (1, 20, 290, 310, 20, 2_000, 4_000, 5):
         played = lane.turn(gap)
         assert played.verdict is not None
@@ -31,7 +31,7 @@ def test_every_strategy_predicts_what_is_billed(strategy: str, facts: object) ->
 
 
 def test_what_goes_out_as_it_came_is_decided_once_until_the_pools_differ() -> None:
-    lane = Lane(Cache(strategy="passthrough"))
+    lane = Lane(CacheSettings(strategy="passthrough"))
     for _ in range(3):
         found = lane.turn(10, marks=((2, "5m"), (-1, "5m")))
         assert found.prepared.outcome is found.prepared.alone
@@ -131,7 +131,7 @@ def test_a_call_that_is_cut_after_its_first_token_has_written() -> None:
 
 def test_what_a_cut_call_cost_beyond_the_client_alone_is_booked() -> None:
     """Law 7 holds for a client that cuts every answer too."""
-    lane = Lane(Cache(probe_credit_usd=0.05))
+    lane = Lane(CacheSettings(probe_credit_usd=0.05))
     marked = 0
     for number in range(30):
         lane.blocks = [*HEAD, *(said(n, name=f"never again {number}") for n in range(12))]
@@ -236,7 +236,7 @@ def test_a_provider_that_lost_an_entry_is_believed() -> None:
 @pytest.mark.parametrize("gap", [310.0, 4_000.0])
 def test_what_a_request_is_about_to_write_is_no_reason_for_what_it_cannot_read(gap: float) -> None:
     """The entries have expired. That the same keys are pending again, by this very request, is no race."""
-    lane = Lane(Cache(strategy="rolling"))
+    lane = Lane(CacheSettings(strategy="rolling"))
     for _ in range(4):
         lane.turn()
     found = lane.turn(gap).verdict
@@ -277,7 +277,7 @@ def test_what_was_saved_is_the_difference_to_the_client_alone() -> None:
 
 
 def test_what_the_provider_loses_for_us_it_would_have_lost_for_the_client() -> None:
-    lane = Lane(Cache(strategy="passthrough"))
+    lane = Lane(CacheSettings(strategy="passthrough"))
     marks = [(2, "5m"), (-1, "5m")]
     lane.turn(marks=marks)
     lane.provider = Lane().provider
@@ -287,7 +287,7 @@ def test_what_the_provider_loses_for_us_it_would_have_lost_for_the_client() -> N
 
 
 def test_a_client_that_marks_well_by_itself_is_left_alone() -> None:
-    lane = Lane(Cache(client_markers="respect"))
+    lane = Lane(CacheSettings(client_markers="respect"))
     for _ in range(5):
         played = lane.turn(marks=[(1, "5m"), (2, "5m"), (-1, "5m")])
         assert played.verdict is not None

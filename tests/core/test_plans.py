@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.caches.prompts import Block, Mark
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.economics import costs
 from holdfast.core.experience import Client, Experience
 from holdfast.core.plan import Plan
@@ -133,7 +133,7 @@ def test_what_the_client_alone_would_have_under_an_entry_counts_as_owed(
 
 
 def test_where_the_client_s_markers_are_managed_ours_in_their_place_becomes_short_too() -> None:
-    asked = situation(BLOCKS, (9, "5m"), settings=Cache(client_markers="manage"))
+    asked = situation(BLOCKS, (9, "5m"), settings=CacheSettings(client_markers="manage"))
     found, _ = affordable(plan((9, "1h")), asked, Pool(SMALL), PRICE, Budget(alone(asked), 0.0))
     assert found.marks == (Mark(9, "5m"),)
     assert found.dropped == ("short lifetimes only: savings do not pay for more yet (law 7)",)
@@ -174,7 +174,7 @@ def test_the_shorter_prefix_ends_where_a_marker_may_stand(place: str) -> None:
 
 
 def test_openai_s_mode_is_the_client_s_again() -> None:
-    asked = situation(BLOCKS, facts=SOL, settings=Cache(strategy="economic"))
+    asked = situation(BLOCKS, facts=SOL, settings=CacheSettings(strategy="economic"))
     found, _ = affordable(plan((1, "30m"), mode="explicit"), asked, Pool(SOL), costs(SOL, 0), Budget(0.0, -1.0))
     assert (found.marks, found.mode) == ((), "")
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
 from holdfast.caches.prompts import Mark, Prompt
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.plan import Plan
 from holdfast.core.retention import Retention
 from holdfast.core.strategies import STRATEGIES, combined, passthrough, rolling, three_block, two_point
@@ -113,7 +113,7 @@ class TestRolling:
         assert [ttl for _, ttl in places(rolling(situation(TALK), **lifetimes))] == ttls
 
     def test_it_reads_what_the_turn_before_covered(self):
-        turns = Lane(Cache(strategy="rolling")).turns(4)
+        turns = Lane(CacheSettings(strategy="rolling")).turns(4)
         for before, after in pairwise(turns):
             assert after.outcome.read == before.prompt.tokens
 
@@ -151,13 +151,13 @@ class TestThreeBlock:
         assert places(three_block(situation(TALK, retention=Retention(slow=slow))))[-1] == (6, ttl)
 
     def test_E5_E7_E17_blocks_are_written_once_for_an_hour_and_read_ever_after(self):
-        turns = Lane(Cache(strategy="three-block")).turns(4)
+        turns = Lane(CacheSettings(strategy="three-block")).turns(4)
         assert turns[0].written == {"1h": 6_000, "5m": 1_000}
         assert all("1h" not in turn.written for turn in turns[1:])
 
     @pytest.mark.parametrize(("pause", "read"), [(3_600, 6_000), (3_601, 0)])
     def test_E6_E19_another_session_within_the_hour_reads_them(self, pause, read):
-        first, second = Lane(Cache(strategy="three-block")), Lane(Cache(strategy="three-block"))
+        first, second = Lane(CacheSettings(strategy="three-block")), Lane(CacheSettings(strategy="three-block"))
         first.turn()
         second.cache, second.now = first.cache, float(pause)
         assert second.turn(talk="another session").outcome.read == read
@@ -203,7 +203,7 @@ class TestOverrides:
     @pytest.mark.parametrize("name", [name for name in MARKING if name != "zones"])  # zones has lifetimes by zone
     @pytest.mark.parametrize(("value", "ttls"), [("none", set()), ("short", {"5m"}), ("long", {"1h"})])
     def test_they_decide_the_lifetime(self, name, value, ttls):
-        settings = Cache(retention_overrides={"claude-sonnet": value})
+        settings = CacheSettings(retention_overrides={"claude-sonnet": value})
         assert {ttl for _, ttl in places(STRATEGIES[name](situation(TALK, settings=settings)))} == ttls
 
 
@@ -279,7 +279,7 @@ def prepared(
     facts = model(f"anthropic:{body.model}") if dialect == "anthropic" else facts_for(body.model)
     facts = replace(facts, floor=floor)
     prompt = reader.read(body, facts).prompt
-    settings = Cache(strategy=name, client_markers=how, placement="multi-zone")
+    settings = CacheSettings(strategy=name, client_markers=how, placement="multi-zone")
     asked = replace(situation(TALK, retention=Retention(reads=3)), prompt=prompt, model=facts, settings=settings)
     plan = checked(combined(STRATEGIES[name](asked), asked), asked, strict=True)
     sent = rendered(body, prompt, plan)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.caches.prompts import Mark
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.plan import Plan
 from holdfast.core.strategies import STRATEGIES, combined, passthrough, rolling
 from holdfast.core.strategies.places import checked
@@ -19,7 +19,7 @@ TAIL = len(TALK) - 1
 
 
 def under(how, *marks, plan=rolling, losses=(), **more):
-    asked = situation(TALK, *marks, settings=Cache(client_markers=how), **more)
+    asked = situation(TALK, *marks, settings=CacheSettings(client_markers=how), **more)
     return combined(plan(asked), asked, losses=losses)
 
 
@@ -58,7 +58,7 @@ def test_short_of_slots_the_tail_comes_first_then_system_then_tools(clients, our
 
 
 def test_middle_zones_give_way_first():
-    zones = Cache(strategy="zones", placement="multi-zone", client_markers="respect")
+    zones = CacheSettings(strategy="zones", placement="multi-zone", client_markers="respect")
     asked = situation(TALK, (0, "5m"), settings=zones)
     assert len(STRATEGIES["zones"](asked).marks) == 4
     assert [block for block, _ in places(combined(STRATEGIES["zones"](asked), asked))] == [0, 1, 4, TAIL]
@@ -98,7 +98,7 @@ class TestLifetimes:
             marks = [(block, ttl) for block, ttl in zip((0, 3, 7), client, strict=True) if ttl]
             legal = [ttl for _, ttl in marks] == sorted((ttl for _, ttl in marks))  # "1h" sorts before "5m"
             for ours in (("5m", "5m", "5m"), ("1h", "5m", "5m"), ("1h", "1h", "5m"), ("1h", "1h", "1h")):
-                asked = situation(TALK, *marks, settings=Cache(client_markers="respect"))
+                asked = situation(TALK, *marks, settings=CacheSettings(client_markers="respect"))
                 plan = combined(fixed(*zip((1, 4, 8), ours, strict=True))(asked), asked)
                 assert set(marks) <= set(places(plan))
                 if legal:
@@ -117,7 +117,7 @@ def test_openai_has_three_places_beside_its_own():
 
 
 def test_the_kill_switch_takes_none_of_the_clients():
-    off = Cache(strategy="zones", retention="none", client_markers="respect")
+    off = CacheSettings(strategy="zones", retention="none", client_markers="respect")
     asked = situation(TALK, (3, "5m"), settings=off)
     assert places(combined(STRATEGIES["zones"](asked), asked)) == [(3, "5m")]
     managed = replace(asked, settings=replace(off, client_markers="manage"))

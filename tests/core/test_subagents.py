@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.caches.prompts import Block, Entry, Mark
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.experience import VERSION, Client, Experience, decode
 from holdfast.core.ledger import Ledger, Position
 from holdfast.core.reuse_odds import odds
@@ -59,7 +59,7 @@ def test_c9_a_sub_agent_writes_nothing_for_an_hour() -> None:
 
 def test_c9_not_where_an_hour_is_pinned_or_set() -> None:
     assert (2, "5m") in places(economic(asked(pinned=(Mark(2, "1h"),))))
-    long = asked(settings=Cache(retention_overrides={SMALL.ref: "long"}))
+    long = asked(settings=CacheSettings(retention_overrides={SMALL.ref: "long"}))
     assert {ttl for _, ttl in places(economic(replace(long, subagent=False)))} == {"1h"}
     assert {ttl for _, ttl in places(economic(long))} == {"5m"}
 

@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.caches.prompts import Mark
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.retention import Retention
 from holdfast.core.strategies import STRATEGIES
 from tests.core.lanes import places, said, situation, system, tool
 
-SINGLE = Cache(strategy="zones")
+SINGLE = CacheSettings(strategy="zones")
 MANY = replace(SINGLE, placement="multi-zone")
 HEAD = [tool("bash"), system("host")]
 LONG = Retention(reads=3)

@@ -11,7 +11,7 @@ from holdfast.caches import CacheControls
 from holdfast.caches.prompts import Block, Mark, Outcome, Prompt
 from holdfast.caches.providers import cache
 from holdfast.caches.providers import prompt as prompt_of
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core import planner
 from holdfast.core.ledger import Ledger
 from holdfast.facts import ModelFacts
@@ -44,7 +44,7 @@ class Lane:
 
     def __init__(
         self,
-        settings: Cache | None = None,
+        settings: CacheSettings | None = None,
         *,
         model: ModelFacts = SMALL,
         truth: ModelFacts | None = None,
@@ -53,7 +53,7 @@ class Lane:
         now: float = 0.0,
         provider: object | None = None,
     ) -> None:
-        self.settings, self.model = settings or Cache(), model
+        self.settings, self.model = settings or CacheSettings(), model
         self.tenant = planner.Tenant() if tenant is None else tenant
         self.provider = cache(truth or model) if provider is None else provider
         self.ledger, self.now, self.calls = Ledger(client=client), now, 0

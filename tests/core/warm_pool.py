@@ -11,7 +11,7 @@ from holdfast.caches.entries import Entries
 from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
 from holdfast.caches.prompts import Prompt
 from holdfast.caches.providers import rules
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.ledger import Ledger
 from holdfast.core.plan import SECTIONS, Sent
 from holdfast.core.situation import Situation
@@ -97,5 +97,5 @@ def situation(
         now=now,
         pool=pool,
         ledger=Ledger() if ledger is None else ledger,
-        settings=Cache(edits="never" if edits == "never" else "priced"),
+        settings=CacheSettings(edits="never" if edits == "never" else "priced"),
     )

@@ -22,7 +22,7 @@ from unittest.mock import patch
 from holdfast import Engine
 from holdfast.agent import Host, open_agent
 from holdfast.agent import keepalive as keepalive_module
-from holdfast.agent.keepalive import Keepalive
+from holdfast.agent.keepalive import KeepaliveLoop
 from holdfast.cli import run as command
 from holdfast.cli.chat import conversation
 from holdfast.config import load
@@ -136,15 +136,15 @@ class Rounds:
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
-        whole = Keepalive.round
+        whole = KeepaliveLoop.round
 
-        async def counting(keepalive: Keepalive) -> None:
+        async def counting(keepalive: KeepaliveLoop) -> None:
             await whole(keepalive)
             with self._changed:
                 self._done += 1
                 self._changed.notify_all()
 
-        with patch.object(Keepalive, "round", counting), patch.object(keepalive_module, "TICK_S", 0.001):
+        with patch.object(KeepaliveLoop, "round", counting), patch.object(keepalive_module, "TICK_S", 0.001):
             yield
 
     def wait(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.planner import Verdict
 from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions, UnplannedCall
 from holdfast.engine.reports import Reports
@@ -33,7 +33,7 @@ MODELS = {
 }
 assert {*MODELS} == {*DIALECTS} - {"openrouter"}, "a dialect without a model"
 HEADERS = {"x-api-key": "k", "authorization": "Bearer k", "x-goog-api-key": "k", "anthropic-version": "2023-06-01"}
-ON = Cache(repair="on")
+ON = CacheSettings(repair="on")
 HOST = "You are an engineer who finds faults. " * 400
 QUESTION = "Where does the pointer come from? " * 60
 
@@ -55,7 +55,7 @@ class Driver:
 
     def __init__(
         self,
-        cache: Cache | None = None,
+        cache: CacheSettings | None = None,
         *,
         path: Path | None = None,
         bus: Bus | None = None,
@@ -63,7 +63,7 @@ class Driver:
         timeout: float = 10.0,
         busy_timeout: float = 5.0,
     ) -> None:
-        self.settings, self.path, self.bus, self.reports = Settings(cache=cache or Cache()), path, bus, reports
+        self.settings, self.path, self.bus, self.reports = Settings(cache=cache or CacheSettings()), path, bus, reports
         self.timeout, self.busy_timeout = timeout, busy_timeout
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine.reports import Reports
 from holdfast.records.events import Bus, Envelope
 
@@ -16,7 +16,7 @@ from .driver import Driver
 class JournalDriver(Driver):
     """A driver that listens to everything."""
 
-    def __init__(self, tmp_path: Path, cache: Cache | None = None) -> None:
+    def __init__(self, tmp_path: Path, cache: CacheSettings | None = None) -> None:
         self.listening = Bus()
         self.heard = self.listening.subscribe()
         self.reported = tmp_path / "cache-breaks"

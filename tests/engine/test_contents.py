@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.config.sections.cache import Gemini
+from holdfast.config.sections.cache import GeminiSettings
 from holdfast.core.gemini_contents import (
     AgentContents,
     Command,
@@ -39,7 +39,7 @@ NAME = "gemini-2.5-flash"
 MODEL = facts.model(f"gemini:{NAME}")
 RATES = facts.rates(MODEL.ref)
 KEY = {"x-goog-api-key": "one"}
-ON = Gemini(enabled=True)
+ON = GeminiSettings(enabled=True)
 SYSTEM = {"parts": [{"text": "You keep the records of a library. " * 400}]}
 TOOLS = [
     {"functionDeclarations": [{"name": "count", "description": "Count records.", "parameters": {"type": "OBJECT"}}]}
@@ -68,7 +68,7 @@ def parsed(raw: bytes, model: str = NAME) -> Body:
 class Agent:
     """What a caller does around the decisions: carries out commands, and takes in what came of them."""
 
-    def __init__(self, settings: Gemini = ON) -> None:
+    def __init__(self, settings: GeminiSettings = ON) -> None:
         self.clock = VirtualClock()
         self.simulator = Simulator(clock=self.clock)
         self.settings = settings
@@ -143,7 +143,7 @@ class TestLifecycle:
         assert agent.live() == [held.name]
         assert (first.read, held.contents) == (held.tokens, 4)
         assert held.tokens > MODEL.floor
-        plain = Agent(Gemini()).turn(request(3))
+        plain = Agent(GeminiSettings()).turn(request(3))
         assert first.prompt == plain.prompt  # the object and the rest are the request, no more and no less
         assert plain.read == 0
 
@@ -247,7 +247,7 @@ class TestLifecycle:
 
     def test_it_is_cheaper_than_without_where_rule_5_8_says_so(self) -> None:
         assert RATES is not None
-        agent, plain = Agent(), Agent(Gemini())
+        agent, plain = Agent(), Agent(GeminiSettings())
         agent.simulator, plain.simulator = (Simulator(clock=each.clock, seed=3) for each in (agent, plain))
         costs = [Decimal(0), Decimal(0)]
         for turn in range(2, 14):

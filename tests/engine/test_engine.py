@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.sections.cache import Cache, OpenAI
+from holdfast.config.sections.cache import CacheSettings, OpenAISettings
 from holdfast.engine import EngineCore, Lane
 from holdfast.engine import state as engine_state
 from holdfast.engine.state import facts_of
@@ -39,7 +39,7 @@ def test_a_conversation_is_accepted_and_predicted(dialect: str, stored: bool, tm
 
 @pytest.mark.parametrize("how", ["improve", "respect", "manage"])
 def test_a_client_with_markers_of_its_own_is_accepted_and_predicted(how: str) -> None:
-    driver = Driver(Cache(client_markers=how))  # type: ignore[arg-type]
+    driver = Driver(CacheSettings(client_markers=how))  # type: ignore[arg-type]
     for turns in range(4):
         _, used, verdict = driver.send(talk(turns, marks=(("system", "1h"), ("last", "5m"))))
         assert verdict.explained
@@ -47,7 +47,7 @@ def test_a_client_with_markers_of_its_own_is_accepted_and_predicted(how: str) ->
 
 
 def test_a_plan_that_changes_nothing_sends_the_client_s_bytes() -> None:
-    driver = Driver(Cache(strategy="passthrough"))
+    driver = Driver(CacheSettings(strategy="passthrough"))
     body = driver.body(raw_of(talk(2, marks=(("last", "5m"),))))
     prepared = driver.engine.prepare(body, lane=driver.lane, now=START)
     assert prepared.raw is body.raw
@@ -55,7 +55,7 @@ def test_a_plan_that_changes_nothing_sends_the_client_s_bytes() -> None:
 
 def test_an_automatic_marker_is_replaced_where_markers_are_managed() -> None:
     for how, stays in (("manage", False), ("respect", True)):
-        driver = Driver(Cache(client_markers=how))  # type: ignore[arg-type]
+        driver = Driver(CacheSettings(client_markers=how))  # type: ignore[arg-type]
         prepared = driver.prepare(raw_of(talk(1), cache_control={"type": "ephemeral", "ttl": "1h"}))
         sent = json.loads(prepared.raw)
         assert ("cache_control" in sent) is stays
@@ -115,13 +115,13 @@ def test_the_attribution_line_of_claude_code_is_no_part_of_the_prefix() -> None:
 @pytest.mark.parametrize("enabled", [False, True])
 @DIALECT
 def test_completions_are_stored_on_responses_only(dialect: str, enabled: bool) -> None:
-    driver = Driver(Cache(openai=OpenAI(store_completions=enabled)))
+    driver = Driver(CacheSettings(openai=OpenAISettings(store_completions=enabled)))
     sent = json.loads(driver.prepare(talk(), dialect=dialect).raw)
     assert (sent.get("store") is True) is (enabled and dialect == "openai_responses")
 
 
 def test_a_client_s_own_choice_about_storage_is_left_alone() -> None:
-    driver = Driver(Cache(openai=OpenAI(store_completions=True)))
+    driver = Driver(CacheSettings(openai=OpenAISettings(store_completions=True)))
     prepared = driver.prepare(raw_of(talk(), "openai_responses", store=False), dialect="openai_responses")
     assert json.loads(prepared.raw)["store"] is False
 
@@ -276,7 +276,7 @@ def test_an_edit_is_refused_when_warm_and_not_paying() -> None:
 
 
 def test_edits_that_are_never_to_be_made_are_not() -> None:
-    driver = Driver(Cache(edits="never"))
+    driver = Driver(CacheSettings(edits="never"))
     digest, data = edit_of(driver, worked())
     prepared = driver.prepare(worked(), edits={digest: data})
     assert prepared.edits is not None
@@ -337,7 +337,9 @@ def test_volatile_pinned_and_summary_blocks_are_named_by_path() -> None:
 def test_settings_are_those_of_the_lane_s_agent() -> None:
     from holdfast.config.keys import Settings
 
-    engine = EngineCore(lambda agent: Settings(cache=Cache(strategy="passthrough" if agent == "plain" else "rolling")))
+    engine = EngineCore(
+        lambda agent: Settings(cache=CacheSettings(strategy="passthrough" if agent == "plain" else "rolling"))
+    )
     driver = Driver()
     driver.engine = engine
     for agent in ("plain", ""):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache, Keepalive
+from holdfast.config.sections.cache import CacheSettings, KeepaliveSettings
 from holdfast.core.keepalive import Pings
 from holdfast.core.planner import Verdict
 from holdfast.engine import EngineCore, Lane
@@ -27,7 +27,7 @@ from holdfast.wire import DIALECTS, Body
 ANTHROPIC = DIALECTS["anthropic"]
 MODEL = "claude-sonnet-5-5"
 HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
-ON = Keepalive(enabled=True)
+ON = KeepaliveSettings(enabled=True)
 LANE = Lane(tenant="t", session="s", id="lane 1", client="c")
 PAUSE = 420.0  # longer than five minutes, shorter than two intervals
 
@@ -35,12 +35,14 @@ PAUSE = 420.0  # longer than five minutes, shorter than two intervals
 class Caller:
     """A user who comes back after the same pause every time."""
 
-    def __init__(self, keepalive: Keepalive = ON, path: Path | None = None, **members: Any) -> None:
+    def __init__(self, keepalive: KeepaliveSettings = ON, path: Path | None = None, **members: Any) -> None:
         self.clock = VirtualClock(1_700_000_000.0)
         self.simulator = Simulator(clock=self.clock)
         self.bus = Bus()
         self.told = self.bus.subscribe(types=["cache.ping"])
-        cache = Cache(strategy="rolling", keepalive=keepalive)  # fixed lifetimes: the economic one would buy the hour
+        cache = CacheSettings(
+            strategy="rolling", keepalive=keepalive
+        )  # fixed lifetimes: the economic one would buy the hour
         self.settings, self.path = Settings(cache=cache), path
         self.store = None if path is None else open_store(path)
         self.engine = EngineCore(self.settings, store=self.store, bus=self.bus, strict=True)
@@ -121,8 +123,8 @@ def test_after_enough_pauses_have_been_seen_a_lane_is_kept_alive_until_its_user_
 
 
 def test_off_by_default() -> None:
-    assert Cache().keepalive.enabled is False
-    caller = Caller(Keepalive())
+    assert CacheSettings().keepalive.enabled is False
+    caller = Caller(KeepaliveSettings())
     caller.visits(1)
     assert not caller.pings
 

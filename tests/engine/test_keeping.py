@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.caches.prompts import Entry
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.ledger import Ledger, encode
 from holdfast.core.pool import Effect, Pool
 from holdfast.engine import EngineCore, Lane, persistence
@@ -60,7 +60,7 @@ def test_a_lost_pool_is_rebuilt_and_predicts_exactly(dialect: str, tmp_path: Pat
 
 
 def test_a_pool_is_rebuilt_for_every_lifetime(tmp_path: Path) -> None:
-    driver = Driver(Cache(strategy="zones", adaptive=False), path=tmp_path / "h.db")
+    driver = Driver(CacheSettings(strategy="zones", adaptive=False), path=tmp_path / "h.db")
     driver.send(talk(1))
     for gap in (200.0, 290.0, 1_000.0, 3_500.0, 3_700.0):
         driver.restart()
@@ -290,7 +290,7 @@ def test_without_a_store_nothing_is_kept() -> None:
 
 def test_bytes_are_durable_before_they_are_sent(tmp_path: Path) -> None:
     """A clock in the system text, kept at its first value, is read back by another process."""
-    driver = Driver(Cache(repair="on"), path=tmp_path / "h.db")
+    driver = Driver(CacheSettings(repair="on"), path=tmp_path / "h.db")
 
     def said(turns: int, clock: str) -> Talk:
         return talk(turns, system=(HOST + f"\nCurrent time: 2026-11-15 13:{clock}:00\n",))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache, Gemini
+from holdfast.config.sections.cache import CacheSettings, GeminiSettings
 from holdfast.core.experience import Experience
 from holdfast.core.gemini_contents import Create
 from holdfast.core.planner import Verdict
@@ -47,7 +47,7 @@ class Caller:
     def __init__(self, *, enabled: bool = True) -> None:
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
-        self.engine = EngineCore(Settings(cache=Cache(gemini=Gemini(enabled=enabled))), strict=True)
+        self.engine = EngineCore(Settings(cache=CacheSettings(gemini=GeminiSettings(enabled=enabled))), strict=True)
         self.made: list[str] = []
         self.fail = False
 

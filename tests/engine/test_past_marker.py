@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.planner import Verdict
 from holdfast.core.strategies import STRATEGIES
 
@@ -17,7 +17,7 @@ CHAT = "openai_chat"
 
 def after_four(*, strategy: str = "economic", reset: str | None = None, edit: bool = False) -> Verdict:
     """What is found of a fifth request that has a summary in place of the first turns, or an edit in one of them."""
-    driver = Driver(Cache(strategy=strategy))
+    driver = Driver(CacheSettings(strategy=strategy))
     for turns in range(4):
         prepared, usage, verdict = driver.send(talk(turns), dialect=CHAT)
         assert verdict.finding is None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core import experience
 from holdfast.core.experience import Experience
 from holdfast.core.planner import Verdict
@@ -28,7 +28,7 @@ from .edits import edit_of
 class Pair:
     """Two processes in front of one provider."""
 
-    def __init__(self, path: Path, cache: Cache | None = None) -> None:
+    def __init__(self, path: Path, cache: CacheSettings | None = None) -> None:
         self.both = Driver(cache, path=path), Driver(cache, path=path)
         for driver in self.both:
             driver.clock, driver.simulator = self.both[0].clock, self.both[0].simulator
@@ -55,7 +55,7 @@ class Pair:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
-    found = Pair(tmp_path / "h.db", Cache(repair="on"))
+    found = Pair(tmp_path / "h.db", CacheSettings(repair="on"))
     yield found
     for driver in found.both:
         driver.close()

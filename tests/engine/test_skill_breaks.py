@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.cures import Cure
 from tests.core.skill_sections import BASE, INDEX, PDF, ZIP, listed, section, text
 
@@ -85,7 +85,7 @@ def test_d39_an_edited_body_that_is_not_preloaded_breaks_nothing(tmp_path: Path)
 
 
 def test_a_block_of_its_own_for_the_index(tmp_path: Path) -> None:
-    driver = JournalDriver(tmp_path, Cache(strategy="rolling"))
+    driver = JournalDriver(tmp_path, CacheSettings(strategy="rolling"))
     driver.send(talk(1, system=(HOST, listed(BASE), "Be kind.")))
     driver.send(talk(2, system=(HOST, listed({"pdf": PDF}), "Be kind.")))
     driver.send(talk(3, system=(HOST, "Be kind.")))

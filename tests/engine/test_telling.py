@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine.pool_effects import effects_from
 from tests.properties.sessions import Talk
 
@@ -332,7 +332,7 @@ def test_a_result_of_a_tool_belongs_to_the_tool(tmp_path: Path) -> None:
 
 
 def test_a_retention_that_changes_is_told_before_a_break(tmp_path: Path) -> None:
-    told = JournalDriver(tmp_path, Cache(strategy="zones"))
+    told = JournalDriver(tmp_path, CacheSettings(strategy="zones"))
     for turns in range(5):
         told.send(talk(turns))
     found = types(told.events())

@@ -8,7 +8,7 @@ from random import Random
 
 from holdfast.records import usage
 from holdfast.simulator import replies
-from holdfast.simulator.messages import Envelope, Reply, ReplySettings, Thought, ToolCall, Words
+from holdfast.simulator.messages import Reply, ReplyEnvelope, ReplySettings, Thought, ToolCall, Words
 
 from .fuzzing_wire import Headers, Said
 
@@ -55,7 +55,7 @@ def _reply(random: Random, dialect: str, model: str, number: str, *, stream: boo
     used = usage(input=random.randrange(50), read=random.randrange(5_000), writes=counts, output=20)
     reply = Reply(_PARTS if random.random() < 0.5 else _PARTS[1:2], "end", 20)
     sse = dialect != "gemini" or random.random() < 0.7
-    envelope = Envelope(
+    envelope = ReplyEnvelope(
         f"resp_{number}", model or "m", 1_790_000_000, used, stream, {}, ReplySettings(stream=stream, sse=sse)
     )
     found = replies.answer(dialect, reply, envelope)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
-from holdfast.config.sections.server import Upstream
+from holdfast.config.sections.server import UpstreamSettings
 from holdfast.gateway.commands import CLIENTS, program_of
 from holdfast.gateway.launch import ANY, READ, Chosen, chosen, client_name, launch, outside
 
 GATEWAY = "http://127.0.0.1:8788"
 ADDRESS = "http://127.0.0.1:4000/run/1f"
-OFFICIAL = asdict(Upstream())
+OFFICIAL = asdict(UpstreamSettings())
 
 
 def choose(client: str, **environ: str) -> Chosen:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine.passage import Passage
 from holdfast.simulator.provider import Exchange
 from tests.engine.driver import MODELS
@@ -270,7 +270,7 @@ class TestWhoseChangeItIs:
 
     @pytest.mark.parametrize("dialect", ["anthropic", "gemini"])
     def test_without_memory_it_departs_also_where_the_client_is_repaired(self, tmp_path: Path, dialect: str) -> None:
-        door = MemoryDoor(tmp_path / "m.db", cache=Cache(repair="on"))
+        door = MemoryDoor(tmp_path / "m.db", cache=CacheSettings(repair="on"))
         door.learn()
         found = []
         for number, ours in enumerate(({}, {"memory": "off"}, {"memory": "off"}, {})):

@@ -14,7 +14,7 @@ import pytest
 from holdfast import report
 from holdfast.agent.session import CLIENT
 from holdfast.gateway import retention
-from holdfast.gateway.retention import GRACE_DAYS, Retention
+from holdfast.gateway.retention import GRACE_DAYS, RetentionPeriod
 from holdfast.store import KnowledgeEntry, Pin, SqliteStore, open_store
 from holdfast.store.blobs import BlobFiles
 from holdfast.store.sqlite.backup import blobs_of
@@ -229,7 +229,7 @@ def test_it_is_said_at_the_start_and_counts_from_then_on(tmp_path: Path) -> None
         assert "older than 90 days will be removed" in " ".join(program.out.split())
         with open_store(program.home / "holdfast.db") as store:
             eventually(lambda: "retention_announced" in store.marks())
-            keeps = Retention.configured(configured(tmp_path, "http://127.0.0.1:1"))
+            keeps = RetentionPeriod.configured(configured(tmp_path, "http://127.0.0.1:1"))
             begins = keeps.begins(store)
             assert begins is not None
             assert keeps.cutoff(store, begins - 1) is None

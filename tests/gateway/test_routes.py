@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from holdfast.config.sections.server import Upstream
+from holdfast.config.sections.server import UpstreamSettings
 from holdfast.errors import HoldfastError
 from holdfast.gateway.auth import EntryPath, parse_entry
 from holdfast.gateway.routes import NAMES, Routes, is_client
@@ -19,7 +19,7 @@ from holdfast.wire import dialect_of
 
 from .gate import gated
 
-ROUTES = Routes(Upstream())
+ROUTES = Routes(UpstreamSettings())
 ANTHROPIC = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 BEARER = {"authorization": "Bearer k"}
 GOOGLE = {"x-goog-api-key": "k"}
@@ -128,7 +128,7 @@ class TestPrefixes:
         assert found(path, BEARER) == ("openrouter", "/api/v1/chat/completions", "openrouter")
 
     def test_openrouter_as_the_openai_upstream(self) -> None:
-        routes = Routes(Upstream(openai="https://openrouter.ai/api/v1"))
+        routes = Routes(UpstreamSettings(openai="https://openrouter.ai/api/v1"))
         assert found("/v1/chat/completions", routes=routes) == ("openai", "/api/v1/chat/completions", "openrouter")
         assert found("/v1/responses", routes=routes) == ("openai", "/api/v1/responses", "openai_responses")
 
@@ -200,7 +200,7 @@ class TestAddresses:
         ],
     )
     def test_a_version_is_not_doubled(self, base: str, path: str, sent: str) -> None:
-        routes = Routes(Upstream(anthropic=base))
+        routes = Routes(UpstreamSettings(anthropic=base))
         assert found(path, ANTHROPIC, routes=routes) == (
             "anthropic",
             sent,
@@ -208,7 +208,7 @@ class TestAddresses:
         )
 
     def test_ports(self) -> None:
-        routes = Routes(Upstream(anthropic="http://[::1]:8080", openai="http://h", gemini="https://h"))
+        routes = Routes(UpstreamSettings(anthropic="http://[::1]:8080", openai="http://h", gemini="https://h"))
         addresses = routes.addresses
         assert (addresses["anthropic"].host, addresses["anthropic"].port) == ("::1", 8080)
         assert (addresses["openai"].port, addresses["gemini"].port) == (80, 443)
@@ -218,7 +218,7 @@ class TestAddresses:
     )
     def test_what_is_no_upstream(self, text: str) -> None:
         with pytest.raises(HoldfastError, match=r"upstream\.anthropic") as problem:
-            Routes(Upstream(anthropic=text))
+            Routes(UpstreamSettings(anthropic=text))
         assert "secret" not in str(problem.value)
 
 

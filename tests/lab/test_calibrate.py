@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.lab import read
-from holdfast.lab.calibration import Calibration, calibrate
+from holdfast.lab.calibration import TraceCalibration, calibrate
 from holdfast.lab.rebuild import head_of, rebuild
 from tests.lab.recordings import RECORDED, needs_recordings
 
@@ -41,13 +41,13 @@ class Session:
         """A request that reads all that was covered before."""
         return self.ask(self.total, **more)  # type: ignore[arg-type]
 
-    def calibrate(self, tmp_path: Path, *without: str) -> Calibration:
+    def calibrate(self, tmp_path: Path, *without: str) -> TraceCalibration:
         path = tmp_path / "own.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in self.lines))
         return calibrate(read(path)[0], without=without)  # type: ignore[arg-type]
 
 
-def numbers(found: Calibration) -> list[int]:
+def numbers(found: TraceCalibration) -> list[int]:
     return [each.number for each in found.disagreements]
 
 

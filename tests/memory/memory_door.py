@@ -9,9 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.server import Gateway, Limits
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.cache import CacheSettings
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Passage, Passages, Timers
@@ -36,12 +36,14 @@ GOTCHA = ("Loader timeouts", "The loader needs thirty seconds on the first run."
 class MemoryDoor(Door):
     """A door whose clients get memory. It can be closed and opened again, as after the end of its process."""
 
-    def __init__(self, path: Path, memory: Memory | None = None, cache: Cache | None = None, **limits: Any) -> None:
+    def __init__(
+        self, path: Path, memory: MemorySettings | None = None, cache: CacheSettings | None = None, **limits: Any
+    ) -> None:
         given = {"stages_ms": STAGES_S * 1_000, "wait_ms": STAGES_S * 1_000} | limits
         self.settings = Settings(
-            cache=cache or Cache(),
-            gateway=Gateway(limits=Limits(**given)),
-            memory=memory or Memory(inject=True, project=PROJECT),
+            cache=cache or CacheSettings(),
+            gateway=GatewaySettings(limits=LimitSettings(**given)),
+            memory=memory or MemorySettings(inject=True, project=PROJECT),
         )
         self.path, self.clock = path, VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)

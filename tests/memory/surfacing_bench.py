@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections.agent import MemorySettings
 from holdfast.facts import estimate
-from holdfast.memory.entries import Audience, Context, Delta, KnowledgeEntry, Stable
+from holdfast.memory.entries import Audience, ContextBlock, Delta, KnowledgeEntry, StableBlock
 from holdfast.memory.knowledge import Knowledge
 from holdfast.memory.surface import Surfacing
 from holdfast.store import SqliteStore, open_store
@@ -45,10 +45,14 @@ class Bench:
     ) -> Surfacing:
         """A session of its own, which knows nothing of the others."""
         return Surfacing(
-            knowledge or self.knowledge, Memory(**settings), audience=audience, context_limit=limit, output_limit=output
+            knowledge or self.knowledge,
+            MemorySettings(**settings),
+            audience=audience,
+            context_limit=limit,
+            output_limit=output,
         )
 
-    def stable(self, audience: Audience = "agent", **settings: Any) -> Stable:
+    def stable(self, audience: Audience = "agent", **settings: Any) -> StableBlock:
         return self.asks(audience, **settings).stable(now=self.now)
 
 
@@ -58,11 +62,11 @@ def bench(directory: Path) -> Iterator[Bench]:
         yield Bench(store)
 
 
-def ids(given: Stable | Context | Delta | None) -> list[str]:
+def ids(given: StableBlock | ContextBlock | Delta | None) -> list[str]:
     return [id_ for id_, _ in given.entries] if given is not None else []
 
 
-def told(*given: Stable | Context | Delta | None) -> dict[str, str]:
+def told(*given: StableBlock | ContextBlock | Delta | None) -> dict[str, str]:
     """What a conversation was last told, by these in their order."""
     return {id_: hash_ for each in given if each is not None for id_, hash_ in each.entries}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections.agent import MemorySettings
 from holdfast.memory.embedders import Embedder, embedder
 
 np = pytest.importorskip("numpy", reason="numpy is not installed: no vectors")
@@ -28,7 +28,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def model(place: Path) -> Embedder:
-    made = embedder(Memory(model_dir=str(place)))
+    made = embedder(MemorySettings(model_dir=str(place)))
     assert not isinstance(made, str), made
     return made
 
@@ -67,7 +67,7 @@ def test_the_name_follows_from_what_the_files_say_and_not_from_where_they_are(tm
 
 
 def test_without_a_model_there_is_a_reason() -> None:
-    assert embedder(Memory()) == "no model is set (memory.model_dir)"
+    assert embedder(MemorySettings()) == "no model is set (memory.model_dir)"
 
 
 def broken(place: Path, kind: str) -> str:
@@ -132,7 +132,7 @@ def broken(place: Path, kind: str) -> str:
 )
 def test_a_model_that_cannot_be_used_is_none_and_says_why(place: Path, kind: str) -> None:
     reason = broken(place, kind)
-    said = embedder(Memory(model_dir=str(place)))
+    said = embedder(MemorySettings(model_dir=str(place)))
     assert isinstance(said, str)
     assert reason in said
     assert str(place) in said

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config import KEYS
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections.agent import MemorySettings
 from holdfast.errors import HoldfastError
 from holdfast.memory import MemoryFiles, digest
 from holdfast.memory.texts import beginning, one_line, whole
 
-SMALL = Memory(user_soft=40, user_hard=80, notes_soft=40, notes_hard=120)
+SMALL = MemorySettings(user_soft=40, user_hard=80, notes_soft=40, notes_hard=120)
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine import Lane
 from holdfast.engine.passage import Passage
 from holdfast.engine.passage.memory_hook import Remembered, Reminder
@@ -355,7 +355,7 @@ class TestWithout:
         assert (says(before), says(after)) == ("", "none")
 
     def test_switched_off_nothing_is_different(self, doors: Doors) -> None:
-        with_memory, without = doors(memory=Memory()), doors(memory=Memory())
+        with_memory, without = doors(memory=MemorySettings()), doors(memory=MemorySettings())
         without.passages.remembering = None
         with_memory.learn()
         for turns in ((QUESTION,), (QUESTION, "So.", "Go on.")):
@@ -395,7 +395,7 @@ class TestNeverGiven:
     """Whoever never had memory does not pay for it."""
 
     def test_the_store_is_asked_once_for_a_tenant(self, doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
-        door = doors(memory=Memory(inject=True, inject_tenants=("t-other",)))
+        door = doors(memory=MemorySettings(inject=True, inject_tenants=("t-other",)))
         door.learn()
         asked: list[str] = []
         for name in ("injection", "injected"):
@@ -409,7 +409,7 @@ class TestNeverGiven:
         assert asked == ["injected"]
 
     def test_its_lanes_push_none_out(self, doors: Doors) -> None:
-        door = doors(memory=Memory(inject=True, inject_tenants=("t-other",)))
+        door = doors(memory=MemorySettings(inject=True, inject_tenants=("t-other",)))
         passage = sent(door, QUESTION)
         assert door.injecting.recent_lanes.peek(passage.lane) is None
         door.configure(inject_tenants=())
@@ -497,7 +497,7 @@ class TestMarkers:
     @pytest.mark.parametrize("how", ["improve", "manage", "respect"])
     @pytest.mark.parametrize("mark", FORMS, ids=["none", "5m", "1h"])
     def test_e2_e3_beside_a_clients_own(self, doors: Doors, how: Any, mark: Any) -> None:
-        door = doors(cache=Cache(client_markers=how))
+        door = doors(cache=CacheSettings(client_markers=how))
         door.learn()
         host = {"type": "text", "text": HOST} | ({"cache_control": mark} if mark else {})
         passage, exchange = door.send(client_request(QUESTION, system=[host]))
@@ -509,7 +509,7 @@ class TestMarkers:
             assert marks == [None, HOUR]
 
     def test_e10_without_a_stable_block_the_host_carries_it(self, doors: Doors) -> None:
-        door = doors(cache=Cache(strategy="three-block"))
+        door = doors(cache=CacheSettings(strategy="three-block"))
         body = json_of(sent(door, QUESTION))
         assert body["system"] == [{"type": "text", "text": HOST, "cache_control": HOUR}]
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine.passage import Passage
 from holdfast.simulator.provider import Exchange
 from tests.memory.memory_door import DECISION, HOST, PROJECT, MemoryDoor, client_request, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
 HOUR = {"type": "ephemeral", "ttl": "1h"}
-BLOCKS = Memory(inject=True, project=PROJECT, placement="blocks")
+BLOCKS = MemorySettings(inject=True, project=PROJECT, placement="blocks")
 TOO_LONG = b'{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens"}}'
 
 
@@ -157,7 +157,7 @@ class TestE15:
     def how(self, request: pytest.FixtureRequest) -> Any:
         return request.param
 
-    def made(self, tmp_path: Path, cache: Cache, titles: tuple[str, ...]) -> Any:
+    def made(self, tmp_path: Path, cache: CacheSettings, titles: tuple[str, ...]) -> Any:
         door = MemoryDoor(tmp_path / "m.db", BLOCKS, cache)
         try:
             if "preference" in titles:
@@ -169,19 +169,21 @@ class TestE15:
             door.close()
 
     def test_e15_stable_only(self, tmp_path: Path, how: Any) -> None:
-        host, stable = self.made(tmp_path, Cache(client_markers=how), ("preference",))
+        host, stable = self.made(tmp_path, CacheSettings(client_markers=how), ("preference",))
         assert ("cache_control" in host, stable["cache_control"]) == (False, HOUR)
 
     def test_e15_all_three(self, tmp_path: Path, how: Any) -> None:
-        found = self.made(tmp_path, Cache(client_markers=how, strategy="three-block"), ("preference", "decision"))
+        found = self.made(
+            tmp_path, CacheSettings(client_markers=how, strategy="three-block"), ("preference", "decision")
+        )
         assert [block.get("cache_control") for block in found] == [None, HOUR, None]
 
     def test_e15_context_without_stable_puts_the_marker_on_the_host(self, tmp_path: Path, how: Any) -> None:
-        found = self.made(tmp_path, Cache(client_markers=how, strategy="three-block"), ("decision",))
+        found = self.made(tmp_path, CacheSettings(client_markers=how, strategy="three-block"), ("decision",))
         assert [block.get("cache_control") for block in found] == [HOUR, None]
 
     def test_e15_caching_off(self, tmp_path: Path) -> None:
-        off = Cache(strategy="passthrough")
+        off = CacheSettings(strategy="passthrough")
         found = self.made(tmp_path, off, ("preference", "decision"))
         host, stable, context = found.split("\n\n# Known", 1)[0], *found.rsplit("\n\nNotes", 1)
         assert host == HOST
@@ -189,19 +191,19 @@ class TestE15:
         assert DECISION[1] in context
 
     OFF = (
-        Cache(strategy="passthrough"),
-        Cache(strategy="zones", retention="none"),
-        Cache(retention_overrides={"claude-": "none"}),
+        CacheSettings(strategy="passthrough"),
+        CacheSettings(strategy="zones", retention="none"),
+        CacheSettings(retention_overrides={"claude-": "none"}),
     )
 
     @pytest.mark.parametrize("cache", OFF, ids=["passthrough", "zones", "overrides"])
-    def test_e15_caching_off_stable_only(self, tmp_path: Path, cache: Cache) -> None:
+    def test_e15_caching_off_stable_only(self, tmp_path: Path, cache: CacheSettings) -> None:
         found = self.made(tmp_path, cache, ("preference",))
         assert found.startswith(f"{HOST}\n\n# Known")
 
     @pytest.mark.parametrize("strategy", ["economic", "three-block"])
     def test_e15_five_minutes_is_a_plain_marker(self, tmp_path: Path, strategy: Any) -> None:
-        short = Cache(strategy=strategy, retention_overrides={"claude-": "short"})
+        short = CacheSettings(strategy=strategy, retention_overrides={"claude-": "short"})
         assert self.made(tmp_path, short, ("preference",))[1]["cache_control"] == {"type": "ephemeral"}
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.server import Limits
+from holdfast.config.sections.server import LimitSettings
 from holdfast.engine.passage import Passage
-from holdfast.memory.entries import Delta, Stable
+from holdfast.memory.entries import Delta, StableBlock
 from holdfast.memory.injection_state import LaneMemory, ToldDelta, decode, encode, present_deltas, with_delta
 from tests.memory.memory_door import TENANT, MemoryDoor, client_request, contents, extends, says
 
@@ -29,7 +29,7 @@ def sent(door: MemoryDoor, *said: str, **more: Any) -> Passage:
 
 def hurried(door: MemoryDoor, seconds: float) -> None:
     """Little time to wait for the store, from now on."""
-    door.configure_gateway(limits=Limits(stages_ms=60_000, wait_ms=seconds * 1_000))
+    door.configure_gateway(limits=LimitSettings(stages_ms=60_000, wait_ms=seconds * 1_000))
 
 
 class TestTheStore:
@@ -216,7 +216,7 @@ class TestState:
     def test_what_cannot_be_read_is_as_good_as_nothing(self) -> None:
         assert decode(b"\xff") is None
         assert decode(encode(LaneMemory(version=2))) is None
-        given = LaneMemory(stable=Stable(text="x", entries=(("k1", "h"),)), started=True)
+        given = LaneMemory(stable=StableBlock(text="x", entries=(("k1", "h"),)), started=True)
         assert decode(encode(given)) == given
 
     def test_a_lane_with_such_a_state_goes_on_without(self, door: MemoryDoor) -> None:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine.passage import Incoming, Passage
 from holdfast.simulator import HttpRequest
 from holdfast.wire import DIALECTS
@@ -21,17 +21,17 @@ from tests import shapes
 from tests.engine.driver import HEADERS
 from tests.memory.memory_door import HOST, PROJECT, MemoryDoor, client_request, contents, extends, says
 
-LOCAL = Memory(inject=True, inject_as="local", project=PROJECT, retrieve="every_turn")
+LOCAL = MemorySettings(inject=True, inject_as="local", project=PROJECT, retrieve="every_turn")
 RUNS = [
     pytest.param(run, id=f"{client}-{name}")
     for (client, name), run in shapes.conversations().items()
     if any(shape.body and shape.dialect for shape in run)
 ]
 CACHES = {
-    "economic-improve": Cache(),
-    "economic-manage": Cache(client_markers="manage", repair="on"),
-    "three-block-improve": Cache(strategy="three-block"),
-    "three-block-respect": Cache(strategy="three-block", client_markers="respect"),
+    "economic-improve": CacheSettings(),
+    "economic-manage": CacheSettings(client_markers="manage", repair="on"),
+    "three-block-improve": CacheSettings(strategy="three-block"),
+    "three-block-respect": CacheSettings(strategy="three-block", client_markers="respect"),
 }
 HOUR, FIVE = {"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral"}
 
@@ -63,7 +63,7 @@ def longer(shape: shapes.Shape) -> bytes:
 def test_a_request_begins_with_the_one_before_or_says_why(
     tmp_path: Path, run: list[shapes.Shape], how: str, placement: Any
 ) -> None:
-    door = MemoryDoor(tmp_path / "m.db", Memory(**{**_members(LOCAL), "placement": placement}), CACHES[how])
+    door = MemoryDoor(tmp_path / "m.db", MemorySettings(**{**_members(LOCAL), "placement": placement}), CACHES[how])
     ids, lanes, number = door.learn("local"), dict[str, tuple[bytes, Passage]](), count()
     try:
         for shape in run:
@@ -94,7 +94,7 @@ def test_a_request_begins_with_the_one_before_or_says_why(
         door.close()
 
 
-def _members(memory: Memory) -> dict[str, Any]:
+def _members(memory: MemorySettings) -> dict[str, Any]:
     return {name: getattr(memory, name) for name in memory.__struct_fields__}
 
 
@@ -118,7 +118,7 @@ def _as_it_came(shape: shapes.Shape, raw: bytes) -> HttpRequest:
 )
 def test_e2_e3_the_markers_of_real_clients_give_way(tmp_path: Path, client: str, how: Any, wanted: list[Any]) -> None:
     """Markers that Claude Code has on its first, tiny block stay where they do not cost a slot."""
-    door = MemoryDoor(tmp_path / "m.db", LOCAL, Cache(client_markers=how))
+    door = MemoryDoor(tmp_path / "m.db", LOCAL, CacheSettings(client_markers=how))
     door.learn("local")
     try:
         shape = next(s for s in shapes.load(client) if s.dialect == "anthropic" and b'"tools"' in (s.body or b""))
@@ -149,7 +149,7 @@ def test_whatever_happens_a_request_extends_the_last_or_says_why(
     tmp_path: Path, actions: list[str], dialect: str, placement: Any, every: bool
 ) -> None:
     path = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
-    memory = Memory(
+    memory = MemorySettings(
         inject=True, project=PROJECT, placement=placement, retrieve="every_turn" if every else "session_start"
     )
     door = MemoryDoor(path, memory)
@@ -203,10 +203,10 @@ def test_beside_any_markers_of_a_client_no_plan_is_refused(
     tmp_path: Path, places: set[int], long: int, strategy: Any, how: Any, placement: Any, retention: Any, credit: float
 ) -> None:
     overrides = {} if retention is None else {"claude-": retention}
-    cache = Cache(
+    cache = CacheSettings(
         strategy=strategy, client_markers=how, retention_overrides=overrides, probe_credit_usd=credit, repair="on"
     )
-    memory = Memory(inject=True, project=PROJECT, placement=placement)
+    memory = MemorySettings(inject=True, project=PROJECT, placement=placement)
     door = MemoryDoor(tmp_path / f"{len(list(tmp_path.iterdir()))}.db", memory, cache)
     door.learn()
     try:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections.agent import MemorySettings
 from holdfast.memory import MemoryFiles
 from holdfast.memory.files import load_at, locked, put
 
-ROOMY = Memory(user_soft=1 << 20, user_hard=1 << 20, notes_soft=1 << 20, notes_hard=1 << 20)
+ROOMY = MemorySettings(user_soft=1 << 20, user_hard=1 << 20, notes_soft=1 << 20, notes_hard=1 << 20)
 
 ADDING = """
 import sys

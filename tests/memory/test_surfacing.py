@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.memory.entries import Context, Stable
+from holdfast.memory.entries import ContextBlock, StableBlock
 from holdfast.memory.prompt_texts import ANNOUNCEMENT_CLIENT, PREFERENCES_FROM
 from holdfast.memory.surface import TITLES
 from tests.memory.surfacing_bench import HOUR, Bench, bench, ids, size, told
@@ -46,7 +46,7 @@ def test_e9_pinned_for_an_hour_whatever_is_added_edited_and_forgotten(home: Benc
 
 def test_e10_with_blocks_titles_alone_make_no_stable_block(home: Bench) -> None:
     home.add("k0000003", "Node 20", "The build needs it.", category="gotcha")
-    assert home.stable(placement="blocks") == Stable()
+    assert home.stable(placement="blocks") == StableBlock()
     home.liked("k0000001", "Short answers")
     assert "- k0000003 gotcha: Node 20" in home.stable(placement="blocks").text
 
@@ -115,12 +115,12 @@ def test_pins_are_of_one_audience_placement_and_budget(home: Bench, other: dict[
 def test_pins_and_entries_are_of_one_tenant_and_project(home: Bench) -> None:
     home.liked("k0000001", "Short answers")
     home.stable()
-    assert home.stable(knowledge=home.of("somebody")) == Stable()
-    assert home.stable(knowledge=home.of("local", "/home/me/other")) == Stable()
+    assert home.stable(knowledge=home.of("somebody")) == StableBlock()
+    assert home.stable(knowledge=home.of("local", "/home/me/other")) == StableBlock()
     home.liked("k0000002", "Tabs", everywhere=True)
     assert ids(home.stable(knowledge=home.of("local", "/home/me/other"))) == ["k0000002"]
     assert ids(home.stable(knowledge=home.of("local", None))) == ["k0000002"]
-    assert home.stable(knowledge=home.of("somebody")) == Stable()
+    assert home.stable(knowledge=home.of("somebody")) == StableBlock()
 
 
 def test_what_is_pinned_and_what_would_be_made_can_be_seen_without_pinning_it(home: Bench) -> None:
@@ -137,16 +137,16 @@ def test_what_is_pinned_and_what_would_be_made_can_be_seen_without_pinning_it(ho
 
 
 def test_an_empty_block_is_not_pinned(home: Bench) -> None:
-    assert home.stable() == Stable()
+    assert home.stable() == StableBlock()
     home.liked("k0000001", "Short answers")
     assert ids(home.stable()) == ["k0000001"]
 
 
 def test_what_there_is_to_say_depends_on_the_audience_and_the_placement(home: Bench) -> None:
-    assert home.stable("client") == Stable()
+    assert home.stable("client") == StableBlock()
     home.add("k0000001", "Node 20")
     assert home.stable("client").text.endswith(ANNOUNCEMENT_CLIENT)
-    assert home.stable("client", placement="blocks") == Stable()
+    assert home.stable("client", placement="blocks") == StableBlock()
     assert "- k0000001 decision: Node 20" in home.stable("agent").text
     home.liked("k0000002", "Tabs")
     blocks = home.stable("client", placement="blocks")
@@ -157,13 +157,13 @@ def test_what_there_is_to_say_depends_on_the_audience_and_the_placement(home: Be
 def test_shares_of_zero_say_nothing_of_that_kind(home: Bench) -> None:
     home.liked("k0000001", "Short answers")
     home.add("k0000002", "Node 20")
-    assert home.stable(stable_budget=0.0) == Stable()
+    assert home.stable(stable_budget=0.0) == StableBlock()
     assert home.stable("client", stable_budget=0.0).entries == ()
     assert ANNOUNCEMENT_CLIENT in home.stable("client", stable_budget=0.0).text
     assert ANNOUNCEMENT_CLIENT in home.stable("client").text
     assert ANNOUNCEMENT_CLIENT not in home.stable("client", context_budget=0.0).text
     none = home.asks(context_budget=0.0)
-    assert none.context("Node", stable=Stable()) == Context()
+    assert none.context("Node", stable=StableBlock()) == ContextBlock()
     assert none.delta({}, "Node", first=True, deltas=0) is None
 
 
@@ -235,7 +235,7 @@ def test_a_context_block_has_what_was_found_and_the_net_of_the_project(home: Ben
         home.add(f"k000000{number}", f"Subject {number}", confidence=0.8 if number in (0, 1) else 0.5)
     home.add("k0000010", "Rust toolchain", everywhere=True, confidence=0.3)
     home.add("k0000011", "Elsewhere", everywhere=True)
-    context = home.asks(placement="blocks").context("which rust?", stable=Stable())
+    context = home.asks(placement="blocks").context("which rust?", stable=StableBlock())
     assert ids(context)[:3] == ["k0000010", "k0000000", "k0000001"]
     assert len(context.entries) == 6
     assert "k0000011" not in ids(context)
@@ -257,7 +257,7 @@ def test_a_context_block_stays_until_an_entry_in_it_changed_or_was_forgotten(hom
     home.add("k0000001", "Rust toolchain", "Version 1.80.")
     home.add("k0000002", "Rust linker", "It is mold.")
     surfacing = home.asks(placement="blocks")
-    stable = Stable()
+    stable = StableBlock()
     before = surfacing.context("rust", stable=stable)
     home.add("k0000003", "Rust rust rust")
     home.knowledge.edit("k0000001", content="  VERSION 1.80 ", confidence=0.1)
@@ -276,21 +276,21 @@ def test_a_context_block_of_every_turn_changes_with_the_set_and_not_with_the_ran
     home.add("k0000002", "Rust linker", everywhere=True)
     home.add("k0000003", "Python", everywhere=True)
     surfacing = home.asks(placement="blocks", retrieve="every_turn")
-    before = surfacing.context("rust toolchain", stable=Stable())
-    reordered = surfacing.context("rust linker", stable=Stable())
+    before = surfacing.context("rust toolchain", stable=StableBlock())
+    reordered = surfacing.context("rust linker", stable=StableBlock())
     assert ids(before) == list(reversed(ids(reordered)))
-    assert surfacing.changed_context(before, "rust linker", stable=Stable()) is None
-    assert ids(surfacing.changed_context(before, "python", stable=Stable())) == ["k0000003"]
-    assert surfacing.changed_context(before, None, stable=Stable()) is None
-    assert surfacing.changed_context(before, "rust linker", stable=Stable(), refresh=True) is None
+    assert surfacing.changed_context(before, "rust linker", stable=StableBlock()) is None
+    assert ids(surfacing.changed_context(before, "python", stable=StableBlock())) == ["k0000003"]
+    assert surfacing.changed_context(before, None, stable=StableBlock()) is None
+    assert surfacing.changed_context(before, "rust linker", stable=StableBlock(), refresh=True) is None
 
 
 def test_the_sampled_test_compares_texts(home: Bench) -> None:
     home.add("k0000001", "Rust toolchain", everywhere=True)
     home.add("k0000002", "Rust linker", everywhere=True)
     sampled = home.asks(placement="blocks", retrieve="every_turn", change_test="sampled")
-    before = sampled.context("rust toolchain", stable=Stable())
-    after = sampled.changed_context(before, "rust linker", stable=Stable())
+    before = sampled.context("rust toolchain", stable=StableBlock())
+    after = sampled.changed_context(before, "rust linker", stable=StableBlock())
     assert after is not None
     assert ids(after) == list(reversed(ids(before)))
 
@@ -299,12 +299,12 @@ def test_by_the_sampled_test_a_small_change_waits_and_a_forgotten_entry_does_not
     home.add("k0000001", "Rust toolchain", "Version 1.80. " + LONG)
     home.add("k0000002", "Zig", "Z.")
     surfacing = home.asks(placement="blocks", change_test="sampled")
-    before = surfacing.context("rust", stable=Stable())
+    before = surfacing.context("rust", stable=StableBlock())
     assert ids(before) == ["k0000001", "k0000002"]
     home.knowledge.edit("k0000001", content="Version 1.81. " + LONG)
-    assert surfacing.changed_context(before, None, stable=Stable()) is None
+    assert surfacing.changed_context(before, None, stable=StableBlock()) is None
     home.knowledge.forget("k0000002")
-    assert ids(surfacing.changed_context(before, None, stable=Stable())) == ["k0000001"]
+    assert ids(surfacing.changed_context(before, None, stable=StableBlock())) == ["k0000001"]
 
 
 def test_e13_an_emergency_chooses_the_context_block_anew_and_leaves_the_stable_one(home: Bench) -> None:

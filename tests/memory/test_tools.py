@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.sections.agent import Confirm, Memory, Tools
+from holdfast.config.sections.agent import ConfirmSettings, MemorySettings, ToolsSettings
 from holdfast.memory import MemoryFiles, digest, memory_tools
 from holdfast.memory.tools import EMPTY
 from holdfast.records import Text
@@ -17,7 +17,7 @@ from holdfast.tools import ToolAnswer
 from tests.support.toolboxes import toolbox
 from tests.tools.dispatch_bench import Bench
 
-SMALL = Memory(user_soft=30, user_hard=60, notes_soft=30, notes_hard=60)
+SMALL = MemorySettings(user_soft=30, user_hard=60, notes_soft=30, notes_hard=60)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def files(tmp_path: Path) -> MemoryFiles:
 @pytest.fixture
 def bench(tmp_path: Path, files: MemoryFiles) -> Bench:
     """Somebody who asks before every call that may change something, and allows none."""
-    return Bench(tmp_path, *memory_tools(files), settings=Tools(confirm=Confirm(mode="deny")))
+    return Bench(tmp_path, *memory_tools(files), settings=ToolsSettings(confirm=ConfirmSettings(mode="deny")))
 
 
 def said(answer: ToolAnswer) -> str:
@@ -118,7 +118,7 @@ def test_definitions_say_nothing_of_the_files(tmp_path: Path) -> None:
 
 def test_a_toolbox_declares_them_and_never_defers_them(tmp_path: Path, files: MemoryFiles) -> None:
     (tmp_path / "work").mkdir()
-    box = toolbox(memory_tools(files), workspace=tmp_path / "work", home=tmp_path / "home", settings=Tools())
+    box = toolbox(memory_tools(files), workspace=tmp_path / "work", home=tmp_path / "home", settings=ToolsSettings())
     names = [getattr(each, "name", "") for each in box.definitions()]
     assert {"memory_add", "memory_replace", "memory_consolidate"} <= set(names)
     assert all(tool.core for tool in memory_tools(files))

@@ -15,8 +15,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.agent.contract import Watch
-from holdfast.config.sections.agent import Mask, Memory
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import MaskSettings, MemorySettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.memory.knowledge import Knowledge
 from holdfast.records import validate
 from holdfast.records.events.agent import TaskUpdated
@@ -75,7 +75,7 @@ class Played:
         volatile = random.choice(["tail", "tail", "tail", "system"])
         config = settings(
             model=MODELS[dialect],
-            cache=Cache(padding=random.choice(["off", "always"])),
+            cache=CacheSettings(padding=random.choice(["off", "always"])),
             agent={
                 "volatile": volatile,
                 "on_load": random.choice(["auto", "auto", "refresh", "replay"]),
@@ -89,10 +89,10 @@ class Played:
                 "cooldown_turns": random.choice([0, 3]),
                 "anchor_turns": random.choice([0, 2]),
             },
-            mask=Mask(keep_window=4, trigger_chars=6_000, release_chars=3_000),
+            mask=MaskSettings(keep_window=4, trigger_chars=6_000, release_chars=3_000),
         )
         placement = random.choice(["deltas", "deltas", "deltas", "blocks"])
-        memory = Memory(
+        memory = MemorySettings(
             placement=placement,  # type: ignore[arg-type]
             retrieve=random.choice(["session_start", "every_turn"]),  # type: ignore[arg-type]
             delta_max=random.choice([2, 20]),

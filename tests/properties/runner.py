@@ -17,7 +17,7 @@ from holdfast.caches.prompts import Cache as ProviderCache
 from holdfast.caches.prompts import Prompt
 from holdfast.caches.providers import cache
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.economics import costs
 from holdfast.core.planner import Verdict
 from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
@@ -82,7 +82,7 @@ class Runner(AbstractContextManager["Runner"]):
 
     def __init__(
         self,
-        settings: Cache,
+        settings: CacheSettings,
         *,
         path: Path | None = None,
         raises: Raises | None = None,

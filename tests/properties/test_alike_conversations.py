@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.repairs import Mode
 from tests.memory.memory_door import MemoryDoor
 from tests.properties.value_clients import MODELS, Client, heard
@@ -28,8 +28,8 @@ class Alike:
 
     def __init__(self, random: Random, path: Path, dialect: str, mode: Mode, *, inject: bool, users: int = 3) -> None:
         self.random, self.dialect, self.inject = random, dialect, inject
-        memory = Memory(inject=inject, retrieve="every_turn")
-        self.door = MemoryDoor(path, memory, Cache(repair=mode))
+        memory = MemorySettings(inject=inject, retrieve="every_turn")
+        self.door = MemoryDoor(path, memory, CacheSettings(repair=mode))
         self.users = USERS[:users]
         seed = random.random()
         self.clients = {user: Client(Random(seed), dialect, user) for user in self.users}

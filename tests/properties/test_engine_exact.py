@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.strategies import STRATEGIES
 from tests.properties.lanes import Step, timeline
 from tests.properties.runner import Played, Raises, Runner
@@ -35,9 +35,9 @@ BY_TOKEN = (("openai_chat", "gpt-5.5"), ("openai_chat", "deepseek-chat"))
 RAISES: st.SearchStrategy[Raises | None] = st.sampled_from([None, "yes", "no"])
 
 
-def caches(name: str) -> st.SearchStrategy[Cache]:
+def caches(name: str) -> st.SearchStrategy[CacheSettings]:
     return st.builds(
-        Cache,
+        CacheSettings,
         strategy=st.just(name),
         client_markers=st.sampled_from(["respect", "improve", "manage"]),
         repair=st.sampled_from(["off", "suggest", "on"]),
@@ -45,7 +45,7 @@ def caches(name: str) -> st.SearchStrategy[Cache]:
     )
 
 
-def play(steps: list[Step], cache: Cache, *, raises: Raises | None = None, stored: bool = True) -> list[Played]:
+def play(steps: list[Step], cache: CacheSettings, *, raises: Raises | None = None, stored: bool = True) -> list[Played]:
     with (
         TemporaryDirectory() as home,
         Runner(cache, path=Path(home) / "h.db" if stored else None, raises=raises) as run,
@@ -84,7 +84,7 @@ def test_there_is_something_to_predict(model: tuple[str, str]) -> None:
     after: list[Played] = []
     for seed in range(6):
         steps = timeline(Random(seed), *model)
-        found = play(steps, Cache())
+        found = play(steps, CacheSettings())
         played += found
         for number, step in enumerate(steps):
             if step.kind == "restart":

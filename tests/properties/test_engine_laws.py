@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from holdfast.caches.prompts import Block, Prompt
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.strategies import STRATEGIES
 from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
 from holdfast.engine.state import facts_of
@@ -40,7 +40,7 @@ MODELS = (
     ("openai_responses", "gpt-6.1-sol"),
 )
 CACHES = st.builds(
-    Cache,
+    CacheSettings,
     strategy=st.sampled_from(NAMES),
     client_markers=st.sampled_from(["respect", "improve", "manage"]),
     repair=st.sampled_from(["off", "suggest", "on"]),
@@ -76,7 +76,9 @@ class Sent:
 @pytest.mark.slow
 @moderate
 @given(SEEDS, st.sampled_from(MODELS), CACHES, st.booleans())
-def test_what_we_do_never_breaks_a_prefix(seed: int, model: tuple[str, str], cache: Cache, faulty: bool) -> None:
+def test_what_we_do_never_breaks_a_prefix(
+    seed: int, model: tuple[str, str], cache: CacheSettings, faulty: bool
+) -> None:
     with TemporaryDirectory() as home, Runner(cache, path=Path(home) / "h.db") as run:
         for _ in run.play(timeline(Random(seed), *model, faulty=faulty)):
             pass
@@ -87,7 +89,7 @@ def test_what_we_do_never_breaks_a_prefix(seed: int, model: tuple[str, str], cac
 @moderate
 @given(SEEDS, st.sampled_from(MODELS), CACHES, st.booleans())
 def test_plans_are_legal_and_touch_nothing_without_need(
-    seed: int, model: tuple[str, str], cache: Cache, faulty: bool
+    seed: int, model: tuple[str, str], cache: CacheSettings, faulty: bool
 ) -> None:
     with Runner(cache) as run:
         for _ in run.play([s for s in timeline(Random(seed), *model, faulty=faulty) if s.kind != "restart"]):
@@ -107,7 +109,7 @@ def test_plans_are_legal_and_touch_nothing_without_need(
 @pytest.mark.parametrize("dialect", BODIES)
 @settings(max_examples=40, derandomize=True, deadline=None)
 @given(st.data(), CACHES)
-def test_odd_bodies_are_sent_as_legal_as_they_came(dialect: str, data: st.DataObject, cache: Cache) -> None:
+def test_odd_bodies_are_sent_as_legal_as_they_came(dialect: str, data: st.DataObject, cache: CacheSettings) -> None:
     """Also as the second request of a lane, with any first one."""
     engine, lane = EngineCore(Settings(cache=cache), strict=True), Lane(tenant="t", session="s", id="l")
     model = "gemini-3-pro" if dialect == "gemini" else ""
@@ -156,7 +158,7 @@ def _faulty(step: Step, fault: str) -> Step:
 @given(SEEDS, st.sampled_from(NAMES), st.sampled_from(["respect", "improve", "manage"]))
 def test_a_repaired_client_extends_what_it_sent(fault: str, seed: int, name: Any, markers: Any) -> None:
     steps = [_faulty(step, fault) for step in timeline(Random(seed)) if step.kind != "restart"]
-    with Runner(Cache(strategy=name, client_markers=markers, repair="on")) as run:
+    with Runner(CacheSettings(strategy=name, client_markers=markers, repair="on")) as run:
         for _ in run.play(steps):
             pass
         for sent in Sent(run).lanes.values():
@@ -225,7 +227,7 @@ def _replayed(run: Runner) -> int:
 @pytest.mark.slow
 @moderate
 @given(SEEDS, st.sampled_from(MODELS[:1] + MODELS[3:]), CACHES, st.booleans())
-def test_an_edit_is_replayed_to_the_byte(seed: int, model: tuple[str, str], cache: Cache, stored: bool) -> None:
+def test_an_edit_is_replayed_to_the_byte(seed: int, model: tuple[str, str], cache: CacheSettings, stored: bool) -> None:
     steps = timeline(Random(seed), *model, requests=18)
     steps = steps if stored else [step for step in steps if step.kind != "restart"]
     with TemporaryDirectory() as home:
@@ -241,7 +243,7 @@ def test_edits_are_made_and_sent_again() -> None:
     """The law before would hold if none ever were."""
     again = 0
     for seed in range(6):
-        with Runner(Cache(), edits=Editor(seed)) as run:
+        with Runner(CacheSettings(), edits=Editor(seed)) as run:
             for _ in run.play([step for step in timeline(Random(seed), requests=18) if step.kind != "restart"]):
                 pass
         again += _replayed(run)
@@ -313,7 +315,7 @@ def test_news_in_the_volatile_part_or_the_memory_keeps_tools_and_stable_text(nam
         after = replace(step, body=b"", output=5)
         steps += [step, replace(after, kind="first_token", at=at + 1), replace(after, kind="settle", at=at + 2)]
         at += random.choice([3.0, 60.0, 280.0])
-    with Runner(Cache(strategy=name)) as run:
+    with Runner(CacheSettings(strategy=name)) as run:
         for played in run.play(steps):
             prompt = played.prepared.core.prompt
             stable = next(
@@ -332,7 +334,7 @@ def test_parallel_calls_lose_nothing_and_cost_what_automatic_caching_costs(tmp_p
     """Eight threads at once on one engine; each request is new, so that whatever is written is paid in advance."""
     credit, threads, each = 0.02, 8, 12
     store = open_store(tmp_path / "h.db")
-    engine = EngineCore(Settings(cache=Cache(probe_credit_usd=credit)), store=store, strict=True)
+    engine = EngineCore(Settings(cache=CacheSettings(probe_credit_usd=credit)), store=store, strict=True)
     problems: list[BaseException] = []
     settled: list[tuple[float, float]] = []
     ready = Barrier(threads)

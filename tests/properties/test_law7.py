@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.counterfactuals import BOUND
 from holdfast.core.economics import costs
 from holdfast.engine.state import facts_of
@@ -43,7 +43,7 @@ class Bill(Struct, frozen=True):
     saved: float
 
 
-def bill(attack: Attack, cache: Cache, raises: Raises | None = None) -> Bill:
+def bill(attack: Attack, cache: CacheSettings, raises: Raises | None = None) -> Bill:
     paid = alone = most = tenth = unforced = returned = 0.0
     with Runner(cache, raises=raises, automatic=True) as run:
         for played in run.play(attack.steps()):
@@ -75,7 +75,7 @@ def test_never_worse(
     """Where the client's markers stay (`respect`), and where it has none, whatever it does."""
     unmarked = marked in ("none", "turning")
     markers: Any = "improve" if marked == "none" else "respect"
-    cache = Cache(client_markers=markers, repair=repair, probe_credit_usd=credit)
+    cache = CacheSettings(client_markers=markers, repair=repair, probe_credit_usd=credit)
     attack = Attack(who, marked, seed, model, size, requests=12)
     found = bill(attack, cache, raises)
     assert (found.over_a_tenth <= credit + 1e-9) if unmarked else (found.most <= 1e-9), attack
@@ -90,16 +90,18 @@ def test_improving_costs_nothing_but_what_came_back(who: str, marked: str, seed:
     number of requests may ask for it at once, before it is written again."""
     attack = Attack(who, marked, seed, size=size, requests=12)
     most = credit if marked == "turning" else 0.0
-    assert bill(attack, Cache(client_markers="improve", probe_credit_usd=credit)).unforced <= most + 1e-9, attack
+    assert bill(attack, CacheSettings(client_markers="improve", probe_credit_usd=credit)).unforced <= most + 1e-9, (
+        attack
+    )
 
 
 @pytest.mark.parametrize("who", ["clock_at_head", "tools_shuffled"])
 def test_a_bad_client_that_marks_everything_saves(who: str) -> None:
     """The law above would hold for an engine that does nothing."""
-    assert bill(Attack(who, "both", requests=16), Cache(client_markers="improve")).saved > 0
+    assert bill(Attack(who, "both", requests=16), CacheSettings(client_markers="improve")).saved > 0
 
 
 def test_a_client_that_does_not_mark_saves() -> None:
     """Also where nothing may be risked: single requests with nothing in common are not written for ever."""
     for who, requests in (("one_shots", 30), ("tools_shuffled", 16), ("clock_at_head", 16)):
-        assert bill(Attack(who, "none", requests=requests), Cache(probe_credit_usd=0.0)).saved > 0, who
+        assert bill(Attack(who, "none", requests=requests), CacheSettings(probe_credit_usd=0.0)).saved > 0, who

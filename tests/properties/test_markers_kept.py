@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.strategies import STRATEGIES
 from holdfast.engine import EngineCore, Lane, PrepareOptions
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
@@ -60,7 +60,7 @@ def test_what_was_accepted_is_accepted(strategy: Any, how: Any) -> None:
         random = Random(seed)
         clock = VirtualClock(1_700_000_000.0)
         simulator, said = Simulator(clock=clock), list[dict[str, Any]]()
-        cache = Cache(strategy=strategy, client_markers=how, probe_credit_usd=random.choice([0.0, 0.001, 0.25]))
+        cache = CacheSettings(strategy=strategy, client_markers=how, probe_credit_usd=random.choice([0.0, 0.001, 0.25]))
         engine = EngineCore(Settings(cache=cache), strict=True)
         for turn in range(4):
             text = f"question {turn} " + "with some words " * random.choice([5, 300])

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.sections.agent import Skills
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.padding import Outlook
 from holdfast.core.skill_texts import SkillChange, skill_change
 from holdfast.records import Message, Request, Text, ToolResult, ToolUse, canonical_json, validate
@@ -79,7 +79,7 @@ class Played:
     def __init__(self, place: Path, random: Random, dialect: str) -> None:
         self.random, self.dialect, self.place = random, dialect, place
         self.library = Library(place / "skills", random)
-        self.settings = Skills(
+        self.settings = SkillsSettings(
             max_activations=random.choice([0, 1, 3, 3, 3]),
             hard_tokens=random.choice([50, 500, 30_000, 30_000]),
             index=random.choice(["full", "capped", "off"]),
@@ -96,7 +96,7 @@ class Played:
         self.open(None, None)
         mode: Any = random.choice(["off", "off", "off", "always"])
         self.composed = self.skills.compose(
-            PERSONA, models=[self.box.toolset.facts], outlook=Outlook(calls=50), cache=Cache(padding=mode)
+            PERSONA, models=[self.box.toolset.facts], outlook=Outlook(calls=50), cache=CacheSettings(padding=mode)
         )
         self.skills.announce(self.box.journal)
 
@@ -290,12 +290,12 @@ def test_d39_two_sessions_differ_in_what_was_edited_and_in_nothing_else(seed: in
     random = Random(seed)
     with TemporaryDirectory() as place:
         library = Library(Path(place) / "skills", random)
-        setting = Skills(index="full")
+        setting = SkillsSettings(index="full")
         mode: Any = random.choice(["off", "always"])
         found = []
         for _ in range(2):
             skills = SessionSkills(load_skills(global_dir=library.root, workspace_dir=None), settings=setting)
-            found.append((skills.compose(PERSONA, cache=Cache(padding=mode)), skills.store))
+            found.append((skills.compose(PERSONA, cache=CacheSettings(padding=mode)), skills.store))
             for _ in range(random.choice([0, 1, 1, 2])):
                 library.edit()
     (one, before), (two, after) = found

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Confirm, Tools
+from holdfast.config.sections.agent import ConfirmSettings, ToolsSettings
 from holdfast.records import Message, Request, Text, ToolUse, validate
 from holdfast.records.events import Bus
 from holdfast.tools.confirmation import Confirmations, Decision, Question
@@ -119,7 +119,7 @@ async def play(root: Path, agents: list[list[tuple[str, bytes]]], stop_after: in
             raise OSError("nobody is there")
         return Decision(True)
 
-    writing, confirm = asyncio.Lock(), Confirm(deny=refused)
+    writing, confirm = asyncio.Lock(), ConfirmSettings(deny=refused)
     confirmations = Confirmations(confirm, ask=ask)
     runs = []
     for number, batch in enumerate(agents):
@@ -127,7 +127,7 @@ async def play(root: Path, agents: list[list[tuple[str, bytes]]], stop_after: in
         agent = dispatcher(
             root,
             tools,
-            settings=Tools(confirm=confirm),
+            settings=ToolsSettings(confirm=confirm),
             session=f"s{number}",
             confirmations=confirmations,
             bus=bus,

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Mask
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import MaskSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.records import Text, validate
 from holdfast.tools.guides import wrapped
 from holdfast.tools.masking import PLACEHOLDER
@@ -35,13 +35,13 @@ pytestmark = pytest.mark.slow
 SEEDS = st.integers(0, 2**32)
 few = settings(max_examples=4, derandomize=True, deadline=None)
 MASKS = st.builds(
-    Mask,
+    MaskSettings,
     keep_window=st.sampled_from([0, 1, 3, 6]),
     trigger_chars=st.sampled_from([0, 4_000, 9_000]),
     release_chars=st.sampled_from([0, 3_000]),
     protected=st.sampled_from([(), ("run_command",)]),
 )
-EVERYTHING = Mask(keep_window=0, trigger_chars=0, release_chars=0)
+EVERYTHING = MaskSettings(keep_window=0, trigger_chars=0, release_chars=0)
 KINDS = ("read_file", "read_file", "write_file", "run_command", "fetch", "offloaded", "guided")
 PAUSES = (2.0, 20.0, 90.0, 280.0, 301.0, 3_700.0)
 
@@ -117,7 +117,9 @@ def play(session: Session, played: Iterator[Step], *, restarts: bool = False) ->
 @pytest.mark.parametrize("dialect", MODELS)
 @few
 @given(SEEDS, MASKS, st.booleans())
-def test_sent_bytes_are_final_but_for_edits_that_last(dialect: str, seed: int, mask: Mask, stored: bool) -> None:
+def test_sent_bytes_are_final_but_for_edits_that_last(
+    dialect: str, seed: int, mask: MaskSettings, stored: bool
+) -> None:
     """Also in another process that knows no more than the store."""
     with TemporaryDirectory() as home:
         session = Session(mask, dialect=dialect, path=Path(home) / "h.db" if stored else None)
@@ -127,14 +129,16 @@ def test_sent_bytes_are_final_but_for_edits_that_last(dialect: str, seed: int, m
 @pytest.mark.parametrize("dialect", MODELS)
 def test_results_are_cleared_in_every_dialect(dialect: str) -> None:
     """The law before would hold if none ever were."""
-    session = Session(Mask(keep_window=3, trigger_chars=4_000, release_chars=0), dialect=dialect)
+    session = Session(MaskSettings(keep_window=3, trigger_chars=4_000, release_chars=0), dialect=dialect)
     assert play(session, steps(Random(7), 14)) > 5
 
 
 @pytest.mark.parametrize("dialect", MODELS)
 def test_with_edits_never_nothing_is_edited(dialect: str) -> None:
     session = Session(
-        Mask(keep_window=0, trigger_chars=0, release_chars=0), dialect=dialect, cache=Cache(edits="never")
+        MaskSettings(keep_window=0, trigger_chars=0, release_chars=0),
+        dialect=dialect,
+        cache=CacheSettings(edits="never"),
     )
     assert play(session, steps(Random(7), 14)) == 0
     assert any(session.asked)
@@ -193,7 +197,7 @@ def test_real_clients_extend_what_they_sent(run: str) -> None:
 
 # Law 7 in spirit
 
-SMALL = Mask(keep_window=4, trigger_chars=9_000, release_chars=3_000)
+SMALL = MaskSettings(keep_window=4, trigger_chars=9_000, release_chars=3_000)
 
 
 class Bill(Struct, frozen=True):
@@ -206,7 +210,7 @@ class Bill(Struct, frozen=True):
 
 
 def bill(seed: int, dialect: str, requests: int, pauses: tuple[float, ...]) -> Bill:
-    masked, plain = Session(SMALL, dialect=dialect), Session(Mask(enabled=False), dialect=dialect)
+    masked, plain = Session(SMALL, dialect=dialect), Session(MaskSettings(enabled=False), dialect=dialect)
     more = [Decimal(0)]
     for step in steps(Random(seed), requests, pauses, KINDS[:5]):
         masked.send(step.turns, step.pause)

@@ -12,7 +12,7 @@ import pytest
 from holdfast import report
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
-from holdfast.report import Marker, PredictedUsage
+from holdfast.report import PredictedUsage, SentMarker
 from holdfast.store import SqliteStore, open_store
 from tests.report.workday import SONNET, Workday
 from tests.store.samples import call, usage
@@ -90,7 +90,7 @@ def test_without_events_the_row_is_what_is_left(tmp_path: Path) -> None:
         one = report.call(store, "c1")
         assert one.predicted == PredictedUsage(read=2, written=7, input=1)
         assert one.plan is not None
-        assert one.plan.markers == (Marker(None, "5m", 3),)
+        assert one.plan.markers == (SentMarker(None, "5m", 3),)
         assert one.without_cache is None  # nobody knows that model's price
 
 

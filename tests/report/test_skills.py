@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from holdfast import report
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.facts.tokens import heuristic_tokens
 from holdfast.report.skill_usage import REASONS, SKILL_LOAD
 from holdfast.store import SqliteStore, open_existing, open_store
@@ -155,7 +155,7 @@ def test_a77_what_the_tools_themselves_tell_is_counted(store: SqliteStore, tmp_p
     skills = session(sized("a", 1_200), sized("b", 1_200), sized("c", 9_000))
     box = SkillRoom(tmp_path).open(skills, store=store, tenant="t1")
     composed = skills.compose(
-        "You help.", count=heuristic_tokens, cache=Cache(padding="always", padding_min=2_000, padding_max=3_000)
+        "You help.", count=heuristic_tokens, cache=CacheSettings(padding="always", padding_min=2_000, padding_max=3_000)
     )
     assert composed.preloaded == ("a", "b")
     skills.announce(box.journal)

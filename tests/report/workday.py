@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.config.sections.cache import Cache, Keepalive
+from holdfast.config.sections.cache import CacheSettings, KeepaliveSettings
 from holdfast.core.planner import Verdict
 from holdfast.engine import Lane, PreparedCall, UnplannedCall
 from holdfast.records import Usage, usage
@@ -38,7 +38,7 @@ class Workday(Struct, frozen=True):
 
 class Work(Driver):
     def __init__(self, path: Path) -> None:
-        super().__init__(Cache(strategy="rolling", keepalive=Keepalive(enabled=True)), path=path)
+        super().__init__(CacheSettings(strategy="rolling", keepalive=KeepaliveSettings(enabled=True)), path=path)
         self.calls: dict[str, str] = {}
         self.usages: dict[str, Usage] = {}
         self.verdicts: dict[str, Verdict] = {}

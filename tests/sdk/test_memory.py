@@ -17,8 +17,8 @@ import pytest
 
 from holdfast import Engine, notices
 from holdfast.config import Settings
-from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.server import Gateway, Limits
+from holdfast.config.sections.agent import MemorySettings
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.errors import HoldfastError
 from holdfast.memory.injection import MemoryInjector
@@ -54,8 +54,10 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def settings(**memory: Any) -> Settings:
-    limits = Limits(stages_ms=60_000, wait_ms=60_000)
-    return Settings(memory=Memory(**{"inject": True, "inject_as": "local"} | memory), gateway=Gateway(limits=limits))
+    limits = LimitSettings(stages_ms=60_000, wait_ms=60_000)
+    return Settings(
+        memory=MemorySettings(**{"inject": True, "inject_as": "local"} | memory), gateway=GatewaySettings(limits=limits)
+    )
 
 
 class Asking:

@@ -12,8 +12,8 @@ import pytest
 
 from holdfast import Engine
 from holdfast.config import Settings, load_config
-from holdfast.config.sections.cache import Breaks, Cache
-from holdfast.config.sections.server import Store
+from holdfast.config.sections.cache import BreaksSettings, CacheSettings
+from holdfast.config.sections.server import StoreSettings
 from holdfast.engine.reports import WORDS_MASKED, Reports
 from holdfast.simulator import Simulator
 from holdfast.simulator.server import running
@@ -82,14 +82,14 @@ def test_the_configured_settings_say_where_how_many_and_with_which_words(tmp_pat
     [("HOLDFAST_HOME/b", "home/b"), ("~/b", "user/b"), ("b", "b"), ("{tmp}/elsewhere/b", "elsewhere/b")],
 )
 def test_settings_that_a_program_makes_itself(tmp_path: Path, directory: str, place: str) -> None:
-    breaks = Breaks(dir=directory.replace("{tmp}", str(tmp_path)))
-    played(tmp_path, Settings(cache=Cache(breaks=breaks), store=Store(keep_bodies=True)))
+    breaks = BreaksSettings(dir=directory.replace("{tmp}", str(tmp_path)))
+    played(tmp_path, Settings(cache=CacheSettings(breaks=breaks), store=StoreSettings(keep_bodies=True)))
     (line,) = lines(tmp_path / place)
     assert line["changes"]
 
 
 def test_none_are_written_where_none_are_kept_or_nothing_is_stored(tmp_path: Path, home: Path) -> None:
-    played(tmp_path, Settings(cache=Cache(breaks=Breaks(keep=0))))
+    played(tmp_path, Settings(cache=CacheSettings(breaks=BreaksSettings(keep=0))))
     played(tmp_path, stored=False)
     assert not (home / "cache-breaks").exists()
 

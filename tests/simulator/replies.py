@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.records import Usage, usage
 from holdfast.simulator import replies
-from holdfast.simulator.messages import Envelope, HttpRequest, Part, Reply, ReplySettings, Thought, ToolCall, Words
+from holdfast.simulator.messages import HttpRequest, Part, Reply, ReplyEnvelope, ReplySettings, Thought, ToolCall, Words
 from holdfast.simulator.model import respond, settings, tokens_of
 from holdfast.simulator.script import Script
 from holdfast.wire import Body, dialect_of
@@ -29,9 +29,9 @@ def reply_of(*parts: Part, stop: Any = None, stop_sequence: str | None = None) -
     return Reply(parts, stop or natural, sum(map(tokens_of, parts)), stop_sequence, thoughts)
 
 
-def envelope_of(dialect: str, reply: Reply, used: Usage | None = None, **members: Any) -> Envelope:
+def envelope_of(dialect: str, reply: Reply, used: Usage | None = None, **members: Any) -> ReplyEnvelope:
     used = usage(input=7, read=1000, writes=WRITES[dialect], output=reply.tokens) if used is None else used
-    return Envelope("resp_1", members.pop("model", MODELS[dialect]), 1_790_000_000, used, **members)
+    return ReplyEnvelope("resp_1", members.pop("model", MODELS[dialect]), 1_790_000_000, used, **members)
 
 
 WRITES: dict[str, dict[str, int]] = {
@@ -82,7 +82,7 @@ def scripted(script: Script, seen: list[ReplySettings] | None = None) -> httpx2.
             seen.append(asked)
         reply = respond(script, dialect.decode(body), asked)
         used = usage(input=10, read=5, output=reply.tokens)
-        envelope = Envelope("resp_1", body.model, 1_790_000_000, used, asked.stream, {}, asked)
+        envelope = ReplyEnvelope("resp_1", body.model, 1_790_000_000, used, asked.stream, {}, asked)
         answer = replies.answer(dialect.name, reply, envelope)
         content = answer.body if answer.chunks is None else b"".join(answer.chunks)
         return httpx2.Response(answer.status, headers=list(answer.headers), content=content)

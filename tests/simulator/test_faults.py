@@ -12,7 +12,7 @@ from holdfast.records import usage
 from holdfast.simulator import steps
 from holdfast.simulator.faults import Fault, FaultMatch, Faults, Options, read_faults
 from holdfast.simulator.messages import HttpRequest, HttpResponse
-from holdfast.simulator.steps import Abort, Began, End, Send, Start, Step, Wait, plan
+from holdfast.simulator.steps import Abort, Began, EndResponse, SendBytes, StartResponse, Step, Wait, plan
 from holdfast.wire import DIALECTS
 
 from .conversations import DIALECT_NAMES
@@ -28,7 +28,7 @@ def fault(kind: str, **options: Any) -> Fault:
 
 
 def sent(steps: list[Step]) -> bytes:
-    return b"".join(step.data for step in steps if isinstance(step, Send))
+    return b"".join(step.data for step in steps if isinstance(step, SendBytes))
 
 
 class TestQueue:
@@ -178,19 +178,24 @@ class TestStatus:
         order = fault("status", status=503)
         answer = order.answer("anthropic")
         steps = plan(answer, order)
-        assert steps == [Start(503, answer.headers, len(answer.body)), Send(answer.body), End()]
+        assert steps == [StartResponse(503, answer.headers, len(answer.body)), SendBytes(answer.body), EndResponse()]
 
 
 class TestSending:
     def test_a_plain_answer(self) -> None:
-        assert plan(PLAIN) == [Start(200, PLAIN.headers, len(PLAIN.body)), Began(), Send(PLAIN.body), End()]
+        assert plan(PLAIN) == [
+            StartResponse(200, PLAIN.headers, len(PLAIN.body)),
+            Began(),
+            SendBytes(PLAIN.body),
+            EndResponse(),
+        ]
 
     def test_a_stream_with_delays(self) -> None:
         steps = plan(STREAM, first_token_delay=1.0, chunk_delay=0.5)
-        assert steps[:5] == [Wait(1.0), Start(200, STREAM.headers), Began(), Send(EVENTS[0]), Wait(0.5)]
-        assert steps[-3:] == [Wait(0.5), Send(EVENTS[3]), End()]
+        assert steps[:5] == [Wait(1.0), StartResponse(200, STREAM.headers), Began(), SendBytes(EVENTS[0]), Wait(0.5)]
+        assert steps[-3:] == [Wait(0.5), SendBytes(EVENTS[3]), EndResponse()]
 
-    @pytest.mark.parametrize(("kind", "ending"), [("cut", Abort()), ("close", End(whole=False))])
+    @pytest.mark.parametrize(("kind", "ending"), [("cut", Abort()), ("close", EndResponse(whole=False))])
     @pytest.mark.parametrize(("at", "events"), [("early", 0), ("mid", 2), ("before_last", 3)])
     def test_cut_and_close_a_stream(self, kind: str, ending: Step, at: str, events: int) -> None:
         steps = plan(STREAM, fault(kind, at=at))
@@ -200,20 +205,20 @@ class TestSending:
 
     def test_cut_a_plain_answer(self) -> None:
         steps = plan(PLAIN, fault("cut", at="before_last"))
-        assert steps[0] == Start(200, PLAIN.headers, len(PLAIN.body))
+        assert steps[0] == StartResponse(200, PLAIN.headers, len(PLAIN.body))
         assert sent(steps) == PLAIN.body[:-1]
         assert plan(PLAIN, fault("cut", at="early"))[-2:] == [steps[0], Abort()]
 
     def test_a_plain_answer_closed_cleanly_promises_no_length(self) -> None:
         steps = plan(PLAIN, fault("close"))
-        assert steps[0] == Start(200, PLAIN.headers, None)
+        assert steps[0] == StartResponse(200, PLAIN.headers, None)
         assert sent(steps) == PLAIN.body[: len(PLAIN.body) // 2]
 
     def test_stall(self) -> None:
         steps = plan(STREAM, fault("stall", seconds=7))
         assert sent(steps) == b"".join(EVENTS)
-        assert steps.index(Wait(7.0)) == steps.index(Send(EVENTS[1])) + 1
-        assert steps[-1] == End()
+        assert steps.index(Wait(7.0)) == steps.index(SendBytes(EVENTS[1])) + 1
+        assert steps[-1] == EndResponse()
         assert Wait(30.0) in plan(STREAM, fault("stall"))
 
     def test_stall_before_the_first_event_is_before_the_first_token(self) -> None:
@@ -223,19 +228,19 @@ class TestSending:
     def test_drip(self) -> None:
         steps = plan(STREAM, fault("drip"), chunk_delay=9)
         assert sent(steps) == b"".join(EVENTS)
-        assert {len(step.data) for step in steps if isinstance(step, Send)} == {1}
+        assert {len(step.data) for step in steps if isinstance(step, SendBytes)} == {1}
         assert not any(isinstance(step, Wait) for step in steps)
         assert plan(PLAIN, fault("drip", bytes=10, seconds=0.1))[2:5] == [
-            Send(PLAIN.body[:10]),
+            SendBytes(PLAIN.body[:10]),
             Wait(0.1),
-            Send(PLAIN.body[10:]),
+            SendBytes(PLAIN.body[10:]),
         ]
 
     @pytest.mark.parametrize(("at", "index"), [("early", 0), ("mid", 2), ("before_last", 2)])
     def test_malformed_event(self, at: str, index: int) -> None:
         event = b'event: delta\ndata: {"type":"delta","text":"hello"}\n\n'
         steps = plan(HttpResponse(200, chunks=(event,) * 4), fault("malformed", at=at))
-        pieces = [step.data for step in steps if isinstance(step, Send)]
+        pieces = [step.data for step in steps if isinstance(step, SendBytes)]
         assert [piece == event for piece in pieces].index(False) == index
         broken = pieces[index]
         assert broken.startswith(b"event: delta\ndata: {")
@@ -245,20 +250,20 @@ class TestSending:
 
     def test_malformed_plain_answer(self) -> None:
         steps = plan(PLAIN, fault("malformed"))
-        assert steps[0] == Start(200, PLAIN.headers, len(PLAIN.body) // 2)
+        assert steps[0] == StartResponse(200, PLAIN.headers, len(PLAIN.body) // 2)
         with pytest.raises(json.JSONDecodeError):
             json.loads(sent(steps))
 
     @pytest.mark.parametrize("dialect", DIALECT_NAMES)
     def test_an_error_event_is_understood_as_one(self, dialect: str) -> None:
         steps = plan(STREAM, fault("sse_error", message="broken"), dialect=dialect)
-        pieces = [step.data for step in steps if isinstance(step, Send)]
+        pieces = [step.data for step in steps if isinstance(step, SendBytes)]
         assert tuple(pieces[:2]) == EVENTS[:2]
         tap = DIALECTS[dialect].tap()
         tap.feed(pieces[2])
         assert tap.close().error == "broken"
         assert len(pieces) == 3
-        assert steps[-1] == End(whole=False)
+        assert steps[-1] == EndResponse(whole=False)
 
     def test_a_character_is_not_cut_in_half(self) -> None:
         for length in range(8):
@@ -269,7 +274,7 @@ class TestSending:
     def test_a_long_answer_drips_in_larger_drops(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(steps, "MOST_DROPS", 100)
         long = HttpResponse(200, body=b"x" * 5_000)
-        pieces = [step.data for step in plan(long, fault("drip")) if isinstance(step, Send)]
+        pieces = [step.data for step in plan(long, fault("drip")) if isinstance(step, SendBytes)]
         assert (len(pieces), b"".join(pieces)) == (100, long.body)
 
     def test_an_error_in_gemini_array(self) -> None:
@@ -279,13 +284,13 @@ class TestSending:
 
     def test_an_error_event_without_a_stream_is_an_error(self) -> None:
         steps = plan(PLAIN, fault("sse_error"), dialect="anthropic")
-        assert isinstance(steps[0], Start)
+        assert isinstance(steps[0], StartResponse)
         assert steps[0].status == 529
         assert Began() not in steps
 
     def test_an_answer_that_is_refused_anyway_is_left_alone(self) -> None:
         refused = HttpResponse(400, (), b'{"type":"error"}')
-        assert plan(refused, fault("cut")) == [Start(400, (), 16), Send(refused.body), End()]
+        assert plan(refused, fault("cut")) == [StartResponse(400, (), 16), SendBytes(refused.body), EndResponse()]
 
     def test_one_event_is_split_by_bytes(self) -> None:
         steps = plan(HttpResponse(200, chunks=(b"data: 12\n\n",)), fault("cut"))

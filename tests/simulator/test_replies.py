@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.records import Text, Thinking, ToolUse
 from holdfast.simulator import replies
-from holdfast.simulator.messages import Envelope, Reply, ReplySettings, Thought, ToolCall, Words
+from holdfast.simulator.messages import Reply, ReplyEnvelope, ReplySettings, Thought, ToolCall, Words
 from holdfast.simulator.replies import RENDERERS, gemini
 from holdfast.wire import DIALECTS, Tap
 
@@ -118,7 +118,7 @@ def test_the_next_request_brings_the_reply_back(dialect: str, reply: Reply) -> N
 def test_a_report_that_is_too_small_still_adds_up() -> None:
     reply = reply_of(*FULL)
     small = envelope_of("gemini", reply).usage
-    envelope = Envelope("r", "gemini-3-pro", 0, type(small)(input=1, output=2))
+    envelope = ReplyEnvelope("r", "gemini-3-pro", 0, type(small)(input=1, output=2))
     counts = json.loads(gemini.body(reply, envelope))["usageMetadata"]
     assert (counts["thoughtsTokenCount"], counts["totalTokenCount"]) == (2, 3)
     assert "candidatesTokenCount" not in counts
@@ -128,10 +128,12 @@ def test_a_report_that_is_too_small_still_adds_up() -> None:
 def test_an_answer_is_whole_or_streamed_as_its_envelope_says(dialect: str) -> None:
     reply = reply_of(CALL, OTHER)
     model = MODELS.get(dialect, "openai/gpt-6.1-sol")
-    whole = replies.answer(dialect, reply, Envelope("r", model, 0, envelope_of("gemini", reply).usage))
+    whole = replies.answer(dialect, reply, ReplyEnvelope("r", model, 0, envelope_of("gemini", reply).usage))
     assert (whole.status, dict(whole.headers)["content-type"], whole.chunks) == (200, "application/json", None)
     assert json.loads(whole.body)
-    streamed = replies.answer(dialect, reply, Envelope("r", model, 0, envelope_of("gemini", reply).usage, stream=True))
+    streamed = replies.answer(
+        dialect, reply, ReplyEnvelope("r", model, 0, envelope_of("gemini", reply).usage, stream=True)
+    )
     assert dict(streamed.headers)["content-type"].startswith("text/event-stream")
     assert streamed.chunks
 

@@ -12,9 +12,9 @@ import anthropic
 
 from holdfast import Engine
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Skills
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.server import Gateway, Limits
+from holdfast.config.sections.agent import SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.core.padding import Outlook
 from holdfast.records import Message, Request, Text, ToolResult, Usage
 from holdfast.records.events import Bus, Envelope
@@ -30,7 +30,7 @@ from tests.support.toolboxes import toolbox
 MODEL = "claude-opus-4-6"
 WIRE = DIALECTS["anthropic"]
 PERSONA = "You help the people of a small company, and say briefly what you did. " * 20
-LIMITS = Limits(stages_ms=60_000, wait_ms=60_000)  # a busy machine must not decide what is tested
+LIMITS = LimitSettings(stages_ms=60_000, wait_ms=60_000)  # a busy machine must not decide what is tested
 
 
 def reply(request: Request) -> object:
@@ -53,12 +53,12 @@ def heard(content: Any) -> Message:
 class Conversation:
     """One session of an agent. `sent` are the request bodies as the program made them."""
 
-    def __init__(self, place: Path, root: Path | None, *, settings: Skills, mode: Any, persona: str) -> None:
+    def __init__(self, place: Path, root: Path | None, *, settings: SkillsSettings, mode: Any, persona: str) -> None:
         self.bus = Bus()
         self._heard = self.bus.subscribe()
         self._events: list[Envelope] = []
         self.store: SqliteStore = open_store(place / "h.db")
-        self.engine = Engine(Settings(gateway=Gateway(limits=LIMITS)), store=self.store, bus=self.bus)
+        self.engine = Engine(Settings(gateway=GatewaySettings(limits=LIMITS)), store=self.store, bus=self.bus)
         self.simulator = Simulator(script=Script(name="skills", function=reply))
         store = load_skills(global_dir=root, workspace_dir=None)
         self.skills = SessionSkills(store, settings=settings)
@@ -72,7 +72,7 @@ class Conversation:
             persona,
             tools=self.box.definitions(),
             models=[self.box.toolset.facts],
-            cache=Cache(padding=mode),
+            cache=CacheSettings(padding=mode),
             outlook=Outlook(calls=20),
         )
         self.skills.announce(self.box.journal)
@@ -130,7 +130,7 @@ def conversing(
     place: Path,
     root: Path | None,
     *,
-    settings: Skills = Skills(),  # noqa: B008
+    settings: SkillsSettings = SkillsSettings(),  # noqa: B008
     mode: Any = "always",
     persona: str = PERSONA,
 ) -> Iterator[Conversation]:

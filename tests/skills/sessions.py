@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections.agent import SkillsSettings
 from holdfast.records import Message, ToolResult, ToolUse
 from holdfast.records.events.tools import SkillLoaded
 from holdfast.skills.session import SessionSkills
@@ -29,7 +29,7 @@ def sized(name: str, tokens: int, **fields: Any) -> Skill:
 
 
 def session(*skills: Skill, state: bytes | None = None, **settings: Any) -> SessionSkills:
-    return SessionSkills(SkillStore(skills), settings=Skills(**settings), state=state)
+    return SessionSkills(SkillStore(skills), settings=SkillsSettings(**settings), state=state)
 
 
 def desk(root: Path, skills: SessionSkills | None, *tools: Tool) -> Bench:

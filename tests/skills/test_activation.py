@@ -8,7 +8,7 @@ import threading
 import msgspec
 import pytest
 
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections.agent import SkillsSettings
 from holdfast.records import Block, Message, Text, ToolResult
 from holdfast.skills import activation
 from holdfast.skills.activation import RegistryState, SkillActivationRegistry
@@ -34,7 +34,7 @@ def names(registry: SkillActivationRegistry) -> list[str]:
 
 
 def test_a73_a78_the_constants_are_the_defaults_of_the_settings() -> None:
-    settings = Skills()
+    settings = SkillsSettings()
     assert activation.MAX_EXPLICIT_ACTIVATIONS_PER_SESSION == settings.max_activations == 3
     assert activation.WARN_CUMULATIVE_ACTIVATION_TOKENS == settings.warn_tokens == 10_000
     assert activation.HARD_CAP_CUMULATIVE_ACTIVATION_TOKENS == settings.hard_tokens == 30_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections.agent import SkillsSettings
 from holdfast.skills import SessionSkills, load_skills, validate_dir
 from tests.skills.skill_files import write_file, write_skill
 
@@ -37,7 +37,7 @@ def test_d72_a_version_tells_bodies_apart_and_vouches_for_nothing(tmp_path: Path
 
 def test_d72_a_session_reloads_nothing_and_the_next_one_everything(tmp_path: Path) -> None:
     made = write_skill(tmp_path / ".holdfast" / "skills", "pdf", body="Old.\n")
-    settings = Skills(roots=(".holdfast/skills",))
+    settings = SkillsSettings(roots=(".holdfast/skills",))
     running = SessionSkills.begin(settings, tmp_path)
     write_file(made, (made / "SKILL.md").read_text().replace("Old.", "New."))
     bodies = [each.store.list_skills()[0].body for each in (running, SessionSkills.begin(settings, tmp_path))]

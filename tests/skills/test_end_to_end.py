@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections.agent import SkillsSettings
 from holdfast.records import Message, Text, Usage
 from holdfast.records.events.catalogue import EVENTS
 from tests.skills.sdk_conversation import Conversation, conversing, text
@@ -139,7 +139,7 @@ def test_a45_a_long_prefix_holds_no_body(root: Path, tmp_path: Path) -> None:
 
 
 def test_a66_a67_the_budget_reaches_the_model_as_an_error_and_is_told_as_a_failure(root: Path, tmp_path: Path) -> None:
-    with conversing(tmp_path, root, mode="off", settings=Skills(max_activations=1)) as talk:
+    with conversing(tmp_path, root, mode="off", settings=SkillsSettings(max_activations=1)) as talk:
         (first, second), _ = play(talk, [load("pdf"), load("zip")], [])
         assert not first.is_error
         assert second.is_error
@@ -159,7 +159,7 @@ def test_a66_a67_the_budget_reaches_the_model_as_an_error_and_is_told_as_a_failu
 
 
 def test_a72_the_token_cap_too(root: Path, tmp_path: Path) -> None:
-    with conversing(tmp_path, root, mode="off", settings=Skills(warn_tokens=0, hard_tokens=100)) as talk:
+    with conversing(tmp_path, root, mode="off", settings=SkillsSettings(warn_tokens=0, hard_tokens=100)) as talk:
         ((refused,),) = play(talk, [load("pdf")])
         assert refused.is_error
         assert text(refused).startswith("activation budget exhausted: loading pdf would bring loaded skills to ")
@@ -179,7 +179,7 @@ def test_a74_a75_a_loaded_body_stays_and_nothing_tells_of_an_end(root: Path, tmp
 
 
 def test_after_compaction_the_body_is_given_again(root: Path, tmp_path: Path) -> None:
-    with conversing(tmp_path, root, mode="off", settings=Skills(max_activations=1)) as talk:
+    with conversing(tmp_path, root, mode="off", settings=SkillsSettings(max_activations=1)) as talk:
 
         async def both() -> list[str]:
             assert talk.client is not None

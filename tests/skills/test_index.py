@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections.agent import SkillsSettings
 from holdfast.core.skill_texts import HEADING, HINT
 from holdfast.skills.index import LEFT_OUT, render_index
 from holdfast.skills.store import SkillStore
@@ -20,7 +20,7 @@ ADR = skill("adr", "Write decisions down.", source="workspace")
 
 
 def index(*skills: Any, preloaded: tuple[str, ...] = (), **chosen: Any) -> str:
-    return render_index(SkillStore(skills), Skills(**chosen), preloaded)
+    return render_index(SkillStore(skills), SkillsSettings(**chosen), preloaded)
 
 
 def listed(text: str) -> list[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import load as configured
-from holdfast.config.sections.agent import Skills
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
 from tests.skills.sessions import SkillRoom, load
@@ -49,7 +49,9 @@ def test_d67_32_a_load_records_the_root_that_served_the_skill(tmp_path: Path, fi
     write_skill(tmp_path / "shared", "zip", body="For all.\n")
     write_skill(room.workspace / ".holdfast" / "skills", "pdf", body="For us.\n")
     roots = (str(tmp_path / "shared"), ".holdfast/skills")
-    box = room.open(SessionSkills.begin(Skills(roots=roots if first == "global" else roots[::-1]), room.workspace))
+    box = room.open(
+        SessionSkills.begin(SkillsSettings(roots=roots if first == "global" else roots[::-1]), room.workspace)
+    )
     own, shared = do(box, load("pdf", "c1"), load("zip", "c2"))
     assert text(own) == "# Skill: pdf (source: workspace)\n\nFor us.\n"
     assert text(shared) == "# Skill: zip (source: global)\n\nFor all.\n"
@@ -80,9 +82,9 @@ def test_d62_d69_what_the_index_leaves_out_is_found_and_loaded(tmp_path: Path, i
     for number in range(60):
         about = "Packs files into archives." if number == 59 else "Says something of some length, to fill the list."
         write_skill(tmp_path / "skills", f"s{number:02}", description=about, body=f"Way {number}.\n")
-    settings = Skills(roots=(str(tmp_path / "skills"),), index=index, index_chars=1_000)  # type: ignore[arg-type]
+    settings = SkillsSettings(roots=(str(tmp_path / "skills"),), index=index, index_chars=1_000)  # type: ignore[arg-type]
     skills = SessionSkills.begin(settings, room.workspace)
-    assert "s59" not in skills.compose("You are a clerk.", cache=Cache(padding="off")).text
+    assert "s59" not in skills.compose("You are a clerk.", cache=CacheSettings(padding="off")).text
     box = room.open(skills)
     for query in ("s59", "archives", "pack into archives"):
         assert "\n- s59 [global] — Packs files into archives." in text(do(box, call("skill_search", query=query))[0])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections.agent import SkillsSettings
 from holdfast.skills.loader import load_roots, load_skills, roots_of, skill_store_factory
 from holdfast.skills.skill import ShadowedSkill, SkillRoot
 from holdfast.skills.store import SkillStore
@@ -368,7 +368,7 @@ def test_d31_the_methods_of_a_store(tmp_path: Path) -> None:
 
 
 def test_roots_come_from_the_configuration(tmp_path: Path) -> None:
-    settings = Skills(roots=("/home/me/.holdfast/skills", ".holdfast/skills", "team/../skills", "/opt/skills"))
+    settings = SkillsSettings(roots=("/home/me/.holdfast/skills", ".holdfast/skills", "team/../skills", "/opt/skills"))
     assert roots_of(settings, tmp_path) == (
         SkillRoot(Path("/home/me/.holdfast/skills"), "global"),
         SkillRoot(tmp_path / ".holdfast" / "skills", "workspace"),
@@ -380,7 +380,7 @@ def test_roots_come_from_the_configuration(tmp_path: Path) -> None:
 
 def test_d63_each_new_session_sees_what_was_edited(tmp_path: Path) -> None:
     home, workspace = tmp_path / "home", tmp_path / "workspace"
-    factory = skill_store_factory(Skills(roots=(str(home), ".holdfast/skills")), workspace)
+    factory = skill_store_factory(SkillsSettings(roots=(str(home), ".holdfast/skills")), workspace)
     first = factory()
     assert len(first) == 0
     write_skill(home, "pdf", body="old")

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Confirm, Deferral, Offload, Skills, Tools
+from holdfast.config.sections.agent import (
+    ConfirmSettings,
+    DeferralSettings,
+    OffloadSettings,
+    SkillsSettings,
+    ToolsSettings,
+)
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request, Text, ToolResult, ToolUse
 from holdfast.skills.session import SessionSkills
@@ -22,7 +28,7 @@ from tests.skills.skill_files import write_skill
 from tests.support.toolboxes import MODEL, call, do, text
 
 A, B, C, D = (skill(name, body=f"The way of {name}.\n") for name in "abcd")
-ALLOW = Tools(confirm=Confirm(mode="allow"))
+ALLOW = ToolsSettings(confirm=ConfirmSettings(mode="allow"))
 
 
 @pytest.fixture
@@ -122,7 +128,9 @@ class TestTurns:
     @pytest.mark.parametrize("limit", [0.0, 1e-9])
     def test_d55_a_limit_of_no_time_is_consistent(self, room: SkillRoom, limit: float) -> None:
         skills = session(A, B)
-        results = do(room.open(skills, settings=Tools(timeout_s=limit)), load("a", "1"), load("a", "2"), load("b", "3"))
+        results = do(
+            room.open(skills, settings=ToolsSettings(timeout_s=limit)), load("a", "1"), load("a", "2"), load("b", "3")
+        )
         consistent(room, skills, results)
 
     def test_d55_two_boxes_of_one_session_share_what_is_loaded(self, room: SkillRoom) -> None:
@@ -159,8 +167,10 @@ class TestTurns:
     @pytest.mark.parametrize("wrapped", [False, True])
     def test_by_way_of_call_tool_too(self, room: SkillRoom, wrapped: bool) -> None:
         skills = session(A, B)
-        deferral = Deferral(mode="always", carrier="call_tool")
-        box = room.open(skills, (made("own"),), settings=Tools(deferral=deferral, offload=Offload(hard_cap_chars=9)))
+        deferral = DeferralSettings(mode="always", carrier="call_tool")
+        box = room.open(
+            skills, (made("own"),), settings=ToolsSettings(deferral=deferral, offload=OffloadSettings(hard_cap_chars=9))
+        )
         given: Any = {"name": "a"}
         use = call("call_tool", "c1", name="skill_load", arguments=json.dumps(given) if wrapped else given)
         assert text(do(box, use)[0]) == A.section
@@ -177,14 +187,14 @@ class TestGoingOn:
     """After a restart state and conversation need not be of the same moment: no pointer may name what is not there."""
 
     def begin(self, room: SkillRoom, state: bytes, messages: list[Message]) -> SessionSkills:
-        settings = Skills(roots=(str(room.home / "skills"),))
+        settings = SkillsSettings(roots=(str(room.home / "skills"),))
         return SessionSkills.begin(settings, room.workspace, state=state, messages=messages)
 
     @pytest.fixture
     def first(self, room: SkillRoom) -> SessionSkills:
         for name in "ab":
             write_skill(room.home / "skills", name, body=f"The way of {name}.\n")
-        return SessionSkills.begin(Skills(roots=(str(room.home / "skills"),)), room.workspace)
+        return SessionSkills.begin(SkillsSettings(roots=(str(room.home / "skills"),)), room.workspace)
 
     def turn(self, box: Toolbox, *calls: ToolUse) -> list[Message]:
         return [Message("assistant", calls), *asyncio.run(box.run(calls)).messages]

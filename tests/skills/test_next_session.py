@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.sections.agent import Skills
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core import skill_texts
 from holdfast.core.padding import Outlook
 from holdfast.facts import model
@@ -67,7 +67,7 @@ class Process:
         self.own_root = self.workspace / ".holdfast" / "skills"
         for name, about in (("pdf", "Reads PDF files."), ("zip", "Packs files.")):
             write_skill(self.global_root, name, description=about, body=BODY + "\n")
-        self.settings = Skills(roots=(str(self.global_root), ".holdfast/skills"))
+        self.settings = SkillsSettings(roots=(str(self.global_root), ".holdfast/skills"))
         self._factory = skill_store_factory(self.settings, self.workspace)
 
     def session(self) -> SessionSkills:
@@ -95,7 +95,10 @@ def process(tmp_path: Path) -> Process:
 def composed(skills: SessionSkills, mode: Any) -> SkillPrompt:
     """`economic` pads only where little is missing."""
     return skills.compose(
-        PERSONA * (20 if mode == "economic" else 1), models=[OPUS], outlook=Outlook(calls=50), cache=Cache(padding=mode)
+        PERSONA * (20 if mode == "economic" else 1),
+        models=[OPUS],
+        outlook=Outlook(calls=50),
+        cache=CacheSettings(padding=mode),
     )
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.config import load as configured
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.operating_context import SECTIONS
 from holdfast.core.padding import Outlook
 from holdfast.errors import HoldfastError
@@ -39,7 +39,7 @@ def listen() -> tuple[ToolJournal, Any]:
 
 class TestComposing:
     def test_d4_the_index_follows_what_stands_before_it(self) -> None:
-        made = session(skill("pdf", "Fill forms.")).compose(PERSONA, cache=Cache(padding="off"))
+        made = session(skill("pdf", "Fill forms.")).compose(PERSONA, cache=CacheSettings(padding="off"))
         assert made.text == (
             "You are a careful agent.\n"
             "\n"
@@ -51,12 +51,14 @@ class TestComposing:
         assert (made.index, made.padding, made.preloaded, made.why) == (made.text[26:], "", (), "padding is off")
 
     def test_d38_without_skills_only_the_rest_stands(self) -> None:
-        assert session().compose(PERSONA, cache=Cache(padding="off")).text == PERSONA
-        assert session().compose("", cache=Cache(padding="off")).text == ""
-        assert session(skill("a")).compose("", cache=Cache(padding="off")).text.startswith("## Available skills\n")
+        assert session().compose(PERSONA, cache=CacheSettings(padding="off")).text == PERSONA
+        assert session().compose("", cache=CacheSettings(padding="off")).text == ""
+        assert (
+            session(skill("a")).compose("", cache=CacheSettings(padding="off")).text.startswith("## Available skills\n")
+        )
 
     def test_a4_what_is_annotated_is_there_in_full_below_its_header(self) -> None:
-        made = session(*LIBRARY).compose(PERSONA, models=[HAIKU], cache=Cache(padding="always"))
+        made = session(*LIBRARY).compose(PERSONA, models=[HAIKU], cache=CacheSettings(padding="always"))
         assert made.preloaded == ("adr", "docs", "pdf")
         for each in LIBRARY:
             assert (f"- {each.name} [preloaded]: " in made.index) is (each.name in made.preloaded)
@@ -65,37 +67,39 @@ class TestComposing:
         assert "padded to" in made.why
 
     def test_d4_bodies_are_only_inlined_where_padding_is_needed(self) -> None:
-        made = session(*LIBRARY).compose("A long persona. " * 1_500, models=[HAIKU], cache=Cache(padding="always"))
+        made = session(*LIBRARY).compose(
+            "A long persona. " * 1_500, models=[HAIKU], cache=CacheSettings(padding="always")
+        )
         assert (made.preloaded, made.padding) == ((), "")
         assert not any(each.section in made.text for each in LIBRARY)
 
     def test_economic_padding_preloads_only_where_it_pays(self) -> None:
         before = "A persona of some length. " * 400
         idle = session(*LIBRARY).compose(
-            before, models=[HAIKU], outlook=Outlook(calls=1), cache=Cache(padding="economic")
+            before, models=[HAIKU], outlook=Outlook(calls=1), cache=CacheSettings(padding="economic")
         )
         busy = session(*LIBRARY).compose(
-            before, models=[HAIKU], outlook=Outlook(calls=500), cache=Cache(padding="economic")
+            before, models=[HAIKU], outlook=Outlook(calls=500), cache=CacheSettings(padding="economic")
         )
         assert idle.preloaded == ()
         assert busy.preloaded
         assert all(f"- {name} [preloaded]: " in busy.index for name in busy.preloaded)
 
     def test_the_operating_context_comes_where_skills_are_not_enough(self) -> None:
-        made = session(sized("adr", 900)).compose(PERSONA, models=[HAIKU], cache=Cache(padding="always"))
+        made = session(sized("adr", 900)).compose(PERSONA, models=[HAIKU], cache=CacheSettings(padding="always"))
         assert made.preloaded == ("adr",)
         assert SECTIONS[0] in made.padding
 
     def test_d69_without_an_index_bodies_may_still_be_preloaded(self) -> None:
         skills = session(*LIBRARY, index="off")
-        made = skills.compose(PERSONA, models=[HAIKU], cache=Cache(padding="always"))
+        made = skills.compose(PERSONA, models=[HAIKU], cache=CacheSettings(padding="always"))
         assert (made.index, made.preloaded) == ("", ("adr", "docs", "pdf"))
         assert made.text.startswith(f"{PERSONA}\n\n# Skill: adr (source: workspace)\n\n")
         assert [each.name for each in skills.registry.preloaded] == ["adr", "docs", "pdf"]
 
     def test_a4_text_that_no_provider_takes_is_mended_in_both_places(self, tmp_path: Path) -> None:
         skills = session(odd := skill("odd", body="Half a \ud800 pair.\n" * 50), sized("more", 4_000))
-        made = skills.compose(PERSONA, models=[HAIKU], cache=Cache(padding="always"))
+        made = skills.compose(PERSONA, models=[HAIKU], cache=CacheSettings(padding="always"))
         assert made.text.encode()
         assert "odd" in made.preloaded
         assert odd.section.replace("\ud800", "\ufffd") in made.text
@@ -103,29 +107,31 @@ class TestComposing:
     def test_the_upper_bound_holds_with_the_annotations(self) -> None:
         for most in range(4_600, 5_500, 60):
             many = [sized(f"s{n:02}", 300) for n in range(30)]
-            made = session(*many).compose(PERSONA, models=[HAIKU], cache=Cache(padding="always", padding_max=most))
+            made = session(*many).compose(
+                PERSONA, models=[HAIKU], cache=CacheSettings(padding="always", padding_max=most)
+            )
             assert len(made.text) // 4 <= most
 
     def test_a2_it_is_composed_once(self) -> None:
         skills = session(*LIBRARY)
-        skills.compose(PERSONA, cache=Cache(padding="off"))
+        skills.compose(PERSONA, cache=CacheSettings(padding="off"))
         with pytest.raises(HoldfastError, match="composed before"):
-            skills.compose(PERSONA, cache=Cache(padding="off"))
+            skills.compose(PERSONA, cache=CacheSettings(padding="off"))
         with pytest.raises(HoldfastError, match="composed before"):
-            session(*LIBRARY, state=skills.state).compose(PERSONA, cache=Cache(padding="off"))
+            session(*LIBRARY, state=skills.state).compose(PERSONA, cache=CacheSettings(padding="off"))
 
     def test_the_order_of_the_skills_does_not_matter(self) -> None:
-        expected = session(*LIBRARY).compose(PERSONA, models=[HAIKU], cache=Cache(padding="always"))
+        expected = session(*LIBRARY).compose(PERSONA, models=[HAIKU], cache=CacheSettings(padding="always"))
         for seed in range(5):
             mixed = random.Random(seed).sample(LIBRARY, len(LIBRARY))
-            assert session(*mixed).compose(PERSONA, models=[HAIKU], cache=Cache(padding="always")) == expected
+            assert session(*mixed).compose(PERSONA, models=[HAIKU], cache=CacheSettings(padding="always")) == expected
 
     def test_d9_what_happens_on_disk_later_changes_nothing(self, tmp_path: Path) -> None:
         write_skill(tmp_path, "pdf", description="Fill forms.", body="Use the form tool.\n")
         skills = SessionSkills(load_skills(global_dir=tmp_path, workspace_dir=None))
         write_skill(tmp_path, "pdf", description="Other.", body="Other.\n")
         write_skill(tmp_path, "more")
-        made = skills.compose(PERSONA, cache=Cache(padding="off"))
+        made = skills.compose(PERSONA, cache=CacheSettings(padding="off"))
         assert made.index.endswith("\n\n- pdf: Fill forms.")
         assert text(desk(tmp_path, skills).run(load("pdf"))[0]).endswith("Use the form tool.\n")
 
@@ -136,7 +142,7 @@ class TestAnnouncing:
 
     def test_a3_a56_a59_one_event_per_inlined_body_outside_of_any_turn(self) -> None:
         skills = session(*LIBRARY)
-        skills.compose(PERSONA, models=[HAIKU], cache=Cache(padding="always"))
+        skills.compose(PERSONA, models=[HAIKU], cache=CacheSettings(padding="always"))
         tell, heard = listen()
         skills.announce(tell)
         told = self.told(heard)
@@ -157,7 +163,7 @@ class TestAnnouncing:
         skills = session(*LIBRARY)
         tell, heard = listen()
         skills.announce(tell)  # nothing is composed yet
-        skills.compose(PERSONA, models=[HAIKU], cache=Cache(padding="always"))
+        skills.compose(PERSONA, models=[HAIKU], cache=CacheSettings(padding="always"))
         skills.announce(tell)
         skills.announce(tell)
         session(*LIBRARY, state=skills.state).announce(tell)
@@ -165,7 +171,7 @@ class TestAnnouncing:
 
     def test_nothing_is_told_where_nothing_is_preloaded(self) -> None:
         skills = session(*LIBRARY)
-        skills.compose(PERSONA, cache=Cache(padding="off"))
+        skills.compose(PERSONA, cache=CacheSettings(padding="off"))
         tell, heard = listen()
         skills.announce(tell)
         assert self.told(heard) == []
@@ -204,7 +210,7 @@ class TestRestart:
     def test_everything_that_was_known_is_known(self, tmp_path: Path) -> None:
         b, c, d = (sized(name, tokens) for name, tokens in (("b", 6_000), ("c", 6_001), ("d", 6_002)))
         before = session(*LIBRARY, b, c, d)
-        before.compose(PERSONA, models=[HAIKU], cache=Cache(padding="always"))
+        before.compose(PERSONA, models=[HAIKU], cache=CacheSettings(padding="always"))
         preloaded = "adr"
         assert [each.name for each in before.registry.preloaded] == [preloaded, "docs", "pdf"]
         desk(tmp_path, before).run(*(load(name, name) for name in "bcd"))
@@ -238,7 +244,7 @@ class TestRestart:
 
     def test_the_state_of_a_session_stays_the_same(self) -> None:
         skills = session(*LIBRARY)
-        skills.compose(PERSONA, models=[HAIKU], cache=Cache(padding="always"))
+        skills.compose(PERSONA, models=[HAIKU], cache=CacheSettings(padding="always"))
         assert session(*LIBRARY, state=skills.state).state == skills.state
         assert len(skills.state) < 1_000
 
@@ -254,7 +260,11 @@ def test_definitions_count_towards_the_length_and_deferred_ones_do_not() -> None
     other = Opaque("web", b'{"type":"web","about":"' + b"a word " * 3_500 + b'"}')
 
     def preloaded(*tools: ToolDefinition | Opaque) -> tuple[str, ...]:
-        return session(*LIBRARY).compose(PERSONA, cache=Cache(padding="always"), tools=tools, models=[HAIKU]).preloaded
+        return (
+            session(*LIBRARY)
+            .compose(PERSONA, cache=CacheSettings(padding="always"), tools=tools, models=[HAIKU])
+            .preloaded
+        )
 
     assert preloaded(long) == preloaded(other) == ()
     assert preloaded(later) == preloaded() != ()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import notices
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections.agent import SkillsSettings
 from holdfast.skills import loader
 from holdfast.skills.loader import load_roots, load_skills, skill_store_factory
 from holdfast.skills.skill import SkillRoot
@@ -191,7 +191,7 @@ def test_a_root_inside_the_workspace_must_not_lead_out_of_it(tmp_path: Path, cap
     write_skill(outside, "pdf")
     (workspace / ".holdfast").mkdir(parents=True)
     (workspace / ".holdfast" / "skills").symlink_to(outside)
-    store = skill_store_factory(Skills(roots=(".holdfast/skills",)), workspace)()
+    store = skill_store_factory(SkillsSettings(roots=(".holdfast/skills",)), workspace)()
     assert len(store) == 0
     assert (
         only_reason(store, caplog)
@@ -199,7 +199,7 @@ def test_a_root_inside_the_workspace_must_not_lead_out_of_it(tmp_path: Path, cap
     )
     caplog.clear()
     # ... and what the message says helps.
-    store = skill_store_factory(Skills(roots=(".holdfast/skills", str(outside))), workspace)()
+    store = skill_store_factory(SkillsSettings(roots=(".holdfast/skills", str(outside))), workspace)()
     assert names(store) == ["pdf"]
     assert caplog.records == []
 
@@ -212,7 +212,7 @@ def test_links_out_of_the_workspace_do_not_vouch_for_one_another(tmp_path: Path,
     (workspace / "b").symlink_to(outside / "below")
     (workspace / "good").mkdir()
     (workspace / "good" / "pdf").symlink_to(outside / "below" / "pdf")
-    store = skill_store_factory(Skills(roots=("a", "b", "good")), workspace)()
+    store = skill_store_factory(SkillsSettings(roots=("a", "b", "good")), workspace)()
     assert len(store) == 0
     assert len(store.skipped) == len(caplog.records) == 3
 
@@ -221,7 +221,7 @@ def test_a_workspace_may_be_reached_through_a_link(tmp_path: Path, caplog: Log) 
     write_skill(tmp_path / "real" / "skills", "pdf")
     (tmp_path / "workspace").symlink_to("real")
     for workspace in (tmp_path / "workspace", tmp_path / "real"):
-        assert names(skill_store_factory(Skills(roots=("skills",)), workspace)()) == ["pdf"]
+        assert names(skill_store_factory(SkillsSettings(roots=("skills",)), workspace)()) == ["pdf"]
     assert names(
         load_roots([SkillRoot(tmp_path / "real" / "skills", "workspace")], workspace=tmp_path / "workspace")
     ) == ["pdf"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
-from holdfast.config.sections.agent import Skills
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import SkillsSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.records.events import CATALOGUE
 from holdfast.records.events.tools import SkillLoaded
 from holdfast.skills.index import render_index
@@ -29,7 +29,7 @@ def one(bench: Bench, name: str, /, **given: object) -> str:
 
 def test_the_index() -> None:
     store = SkillStore([FORMS, skill("adr", "Decisions.")])
-    assert render_index(store, Skills(), ["adr"]) == (
+    assert render_index(store, SkillsSettings(), ["adr"]) == (
         "## Available skills\n"
         "Use `skill_search(query)` to filter and `skill_load(name)` to read a body.\n"
         "\n"
@@ -44,7 +44,9 @@ def test_a_loaded_body(tmp_path: Path) -> None:
 
 
 def test_an_inlined_body() -> None:
-    made = session(FORMS).compose("", models=[facts.model("anthropic:claude-haiku-4-5")], cache=Cache(padding="always"))
+    made = session(FORMS).compose(
+        "", models=[facts.model("anthropic:claude-haiku-4-5")], cache=CacheSettings(padding="always")
+    )
     assert "\n\n# Skill: pdf-forms (source: workspace)\n\nStep one.\n" in made.text
 
 
@@ -163,7 +165,7 @@ def test_a59_the_turn_of_an_event(tmp_path: Path, reason: str) -> None:
     room, skills = SkillRoom(tmp_path), session(FORMS)
     box = room.open(skills)
     if reason == "always":
-        skills.compose("", models=[facts.model("anthropic:claude-haiku-4-5")], cache=Cache(padding="always"))
+        skills.compose("", models=[facts.model("anthropic:claude-haiku-4-5")], cache=CacheSettings(padding="always"))
         skills.announce(box.journal)
     else:
         assert text(do(box, load("pdf-forms", "c1"))[0]).endswith("Step one.\n")

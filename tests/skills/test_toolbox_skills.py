@@ -11,8 +11,15 @@ from typing import Any
 import pytest
 
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Confirm, Deferral, Mask, Offload, Skills, Tools
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import (
+    ConfirmSettings,
+    DeferralSettings,
+    MaskSettings,
+    OffloadSettings,
+    SkillsSettings,
+    ToolsSettings,
+)
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine import EngineCore, Lane, PrepareOptions
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request, Text, ToolResult, ToolUse, validate
@@ -24,7 +31,7 @@ from tests.skills.skill_files import write_skill
 from tests.support.toolboxes import MODEL, call, do, text
 
 A, B, C, D = (skill(name, body=f"The way of {name}.\n") for name in "abcd")
-ALLOW = Tools(confirm=Confirm(mode="allow"))
+ALLOW = ToolsSettings(confirm=ConfirmSettings(mode="allow"))
 LANE = Lane(tenant="t", session="s", id="s/main", client="tests")
 
 
@@ -51,12 +58,12 @@ class TestDeclaring:
         assert room.open(None, builtins=True).toolset.declared == box.toolset.declared[:-3]
 
     def test_both_are_declared_whatever_is_deferred(self, room: SkillRoom) -> None:
-        box = room.open(session(A), (made("own"),), settings=Tools(deferral=Deferral(mode="always")))
+        box = room.open(session(A), (made("own"),), settings=ToolsSettings(deferral=DeferralSettings(mode="always")))
         assert box.toolset.deferred == ("own",)
         assert {"skill_search", "skill_load"} <= set(box.toolset.declared)
 
     def test_the_array_is_the_same_whatever_skills_there_are(self, room: SkillRoom, tmp_path: Path) -> None:
-        settings = Skills(roots=(str(tmp_path / "skills"), ".holdfast/skills"))
+        settings = SkillsSettings(roots=(str(tmp_path / "skills"), ".holdfast/skills"))
         before = room.open(SessionSkills.begin(settings, room.workspace)).definitions()
         write_skill(tmp_path / "skills", "pdf")
         after = room.open(SessionSkills.begin(settings, room.workspace)).definitions()
@@ -79,7 +86,7 @@ class TestDeclaring:
     def test_d44_a_store_is_read_for_each_session(self, room: SkillRoom, tmp_path: Path) -> None:
         from holdfast.skills.loader import skill_store_factory
 
-        factory = skill_store_factory(Skills(roots=(str(tmp_path / "skills"),)), room.workspace)
+        factory = skill_store_factory(SkillsSettings(roots=(str(tmp_path / "skills"),)), room.workspace)
         first = SessionSkills(factory())
         write_skill(tmp_path / "skills", "pdf", body="Use the form tool.\n")
         assert do(room.open(first), load("pdf"))[0].is_error
@@ -106,7 +113,7 @@ class TestFiles:
         return home
 
     def open(self, room: SkillRoom, home: Path) -> Toolbox:
-        settings = Skills(roots=(str(home / ".holdfast/skills"), ".holdfast/skills"))
+        settings = SkillsSettings(roots=(str(home / ".holdfast/skills"), ".holdfast/skills"))
         return room.open(SessionSkills.begin(settings, room.workspace), builtins=True, settings=ALLOW)
 
     def place(self, result: ToolResult) -> str:
@@ -226,7 +233,7 @@ class TestAnswers:
 
         large = sized("large", 2_000)
         skills = session(large)
-        box = room.open(skills, settings=Tools(offload=Offload(hard_cap_chars=1_000)))
+        box = room.open(skills, settings=ToolsSettings(offload=OffloadSettings(hard_cap_chars=1_000)))
         monkeypatch.setattr(box.offloader, "store", fail)
         body, pointer = do(box, load("large", "c1"), load("large", "c2"))
         assert text(body) == large.section
@@ -320,7 +327,7 @@ class TestThroughTheEngine:
     def test_a6_d39_a_loaded_body_is_a_tool_result_and_the_prefix_stays(self, room: SkillRoom) -> None:
         skills = session(A, B)
         box, spoken = room.open(skills), DIALECTS["anthropic"]
-        system = skills.compose("You are careful.", cache=Cache(padding="off")).text
+        system = skills.compose("You are careful.", cache=CacheSettings(padding="off")).text
         messages = [Message("user", (Text("go"),))]
         before = json.loads(spoken.encode(self.request(box, system, messages)))
         use = Message("assistant", (load("a"),))
@@ -344,8 +351,10 @@ class TestThroughTheEngine:
         assert sent["messages"][-1]["content"][0]["is_error"] is True
 
     def test_a_large_body_is_neither_offloaded_nor_masked(self, room: SkillRoom) -> None:
-        mask = Mask(keep_window=1, trigger_chars=95_000, release_chars=1_000)
-        settings = Tools(mask=mask, offload=Offload(per_tool={"skill_load": 10}, max_result_chars=5_000))
+        mask = MaskSettings(keep_window=1, trigger_chars=95_000, release_chars=1_000)
+        settings = ToolsSettings(
+            mask=mask, offload=OffloadSettings(per_tool={"skill_load": 10}, max_result_chars=5_000)
+        )
         box = room.open(session(self.LARGE), (made("look", "some words " * 300),), settings=settings)
         engine, messages = EngineCore(Settings()), [Message("user", (Text("Begin. " * 600),))]
         prepared = None
@@ -374,7 +383,7 @@ class TestThroughTheEngine:
 def test_a58_a81_only_two_reasons_are_ever_told(room: SkillRoom) -> None:
     skills = session(sized("a", 1_500), sized("b", 2_000))
     box = room.open(skills, (made("look", "Does a thing."),))
-    skills.compose("", cache=Cache(padding="always", padding_max=1_700))
+    skills.compose("", cache=CacheSettings(padding="always", padding_max=1_700))
     skills.announce(box.journal)
     do(box, ToolUse("c0", "look", b"{}"), call("skill_search", "c1", query="Does a thing."))
     do(box, load("a", "c2"), load("b", "c3"))

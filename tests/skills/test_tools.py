@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Confirm, Tools
+from holdfast.config.sections.agent import ConfirmSettings, ToolsSettings
 from holdfast.errors import HoldfastError
 from holdfast.records import Text
 from holdfast.records.events.tools import SkillLoaded, ToolCompleted, ToolFailed
@@ -40,7 +40,7 @@ def bench(root: Path, **settings: Any) -> Bench:
 
 class TestRegistering:
     def test_d44_d67_both_tools_register_and_find_the_session_in_their_context(self, tmp_path: Path) -> None:
-        with_skills = dispatcher(tmp_path, settings=Tools(), skills=session(PDF))
+        with_skills = dispatcher(tmp_path, settings=ToolsSettings(), skills=session(PDF))
         register_skill_tools(with_skills)
         calls = [call("skill_search", {"query": "pdf"}), load("pdf-processing"), call("other")]
         found, body, unknown = asyncio.run(with_skills.run(calls))
@@ -70,7 +70,9 @@ class TestRegistering:
 
         assert [(tool.effect, tool.paths, tool.confirm) for tool in SKILL_TOOLS] == [("read", (), None)] * 2
         for mode in ("ask", "deny"):
-            asked = Bench(tmp_path, skills=session(PDF), confirmations=Confirmations(Confirm(mode=mode), ask=never))
+            asked = Bench(
+                tmp_path, skills=session(PDF), confirmations=Confirmations(ConfirmSettings(mode=mode), ask=never)
+            )
             register_skill_tools(asked.dispatcher)
             assert not asked.one("skill_load", {"name": "pdf-processing"}).result.is_error
             assert not asked.one("skill_search", {"query": "pdf"}).result.is_error

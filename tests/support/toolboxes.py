@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.sections.agent import Confirm, Tools
+from holdfast.config.sections.agent import ConfirmSettings, ToolsSettings
 from holdfast.records import Opaque, Text, ToolResult, ToolUse, canonical_json
 from holdfast.records.events import Bus, Envelope
 from holdfast.tools.contract import RefusedCall, ResolvedCall, Tool
@@ -20,7 +20,7 @@ from holdfast.tools.validation import read_input, unknown
 from holdfast.tools.workspace import Workspace
 
 MODEL = "anthropic:claude-opus-4-6"
-ALLOW = Tools(confirm=Confirm(mode="allow"))
+ALLOW = ToolsSettings(confirm=ConfirmSettings(mode="allow"))
 
 
 def _take(record: Any, options: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.config.sections.agent import Tools
+from holdfast.config.sections.agent import ToolsSettings
 from holdfast.records.events import Event
 from holdfast.tools.builtin import Processes, builtin_tools
 from holdfast.tools.contract import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
@@ -22,11 +22,13 @@ T = TypeVar("T")
 class Session:
     """One session's built-in tools around a directory."""
 
-    def __init__(self, root: Path, settings: Tools | None = None, *, offloads: Sequence[Path] = ()) -> None:
+    def __init__(self, root: Path, settings: ToolsSettings | None = None, *, offloads: Sequence[Path] = ()) -> None:
         self.root = root
         self.workspace = Workspace(root, offloads=offloads)
         self.processes = Processes()
-        self.tools: dict[str, Tool] = {tool.name: tool for tool in builtin_tools(settings or Tools(), self.processes)}
+        self.tools: dict[str, Tool] = {
+            tool.name: tool for tool in builtin_tools(settings or ToolsSettings(), self.processes)
+        }
         self.told: list[Event] = []
         self.streamed: list[str] = []
         self.watch: Callable[[str], None] = self.streamed.append

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.sections.agent import Tools
+from holdfast.config.sections.agent import ToolsSettings
 from holdfast.records import Message, Request, Text, ToolUse, validate
 from holdfast.records.events import Bus, Event
 from holdfast.tools.contract import Cancel, Effect, Tool, ToolAnswer, ToolContext, ToolOutput
@@ -42,7 +42,7 @@ def call(name: str, input: Any = None, id: str | None = None) -> ToolUse:
 class Bench:
     """Runs calls of these tools and keeps what was told."""
 
-    def __init__(self, root: Path, *tools: Tool, settings: Tools = ALLOW, **more: Any) -> None:
+    def __init__(self, root: Path, *tools: Tool, settings: ToolsSettings = ALLOW, **more: Any) -> None:
         self.bus = Bus()
         self._listening = self.bus.subscribe()
         self.workspace = more.pop("workspace", None) or Workspace(root)

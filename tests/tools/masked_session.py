@@ -7,8 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.sections.agent import Mask
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.agent import MaskSettings
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.planner import Verdict
 from holdfast.engine import PreparedCall, PrepareOptions
 from holdfast.tools.masking import MaskedResult, Masker
@@ -21,11 +21,11 @@ class Session:
 
     def __init__(
         self,
-        settings: Mask,
+        settings: MaskSettings,
         *,
         dialect: str = "anthropic",
         strip: bool = False,
-        cache: Cache | None = None,
+        cache: CacheSettings | None = None,
         path: Path | None = None,
     ) -> None:
         self.driver, self.dialect = Driver(cache, path=path), dialect

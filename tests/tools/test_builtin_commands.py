@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.sections.agent import Command, Tools
+from holdfast.config.sections.agent import CommandSettings, ToolsSettings
 from holdfast.facts.credentials import MASK
 from holdfast.records.events.sessions import ProcessExited, ProcessStarted
 from holdfast.tools import descendants
@@ -276,7 +276,7 @@ class TestItsEnd:
 
 class TestMuchOutput:
     def test_what_is_more_than_is_kept_is_counted_and_dropped(self, tmp_path: Path) -> None:
-        session = Session(tmp_path, Tools(command=Command(max_output_bytes=1000)))
+        session = Session(tmp_path, ToolsSettings(command=CommandSettings(max_output_bytes=1000)))
         output = session.run(session.call("run_command", command="yes 123456789 | head -n 100000; echo end; exit 2"))
         assert output.content == (
             "123456789\n" * 100 + "[Only the first 1000 of 1000004 bytes of output were kept.]\n[exit code 2]"
@@ -403,7 +403,7 @@ class TestInTheBackground:
     def test_names_count_on_after_a_restart(self, tmp_path: Path) -> None:
         session = Session(tmp_path)
         session.processes = Processes(started=4)
-        session.tools = {tool.name: tool for tool in builtin_tools(Tools(), session.processes)}
+        session.tools = {tool.name: tool for tool in builtin_tools(ToolsSettings(), session.processes)}
 
         async def start() -> str:
             said = await session.said("run_command", command="true", background=True)
@@ -414,7 +414,7 @@ class TestInTheBackground:
         assert session.processes.started == 5
 
     def test_there_are_only_so_many(self, tmp_path: Path, token: str) -> None:
-        session = Session(tmp_path, Tools(command=Command(max_background=2)))
+        session = Session(tmp_path, ToolsSettings(command=CommandSettings(max_background=2)))
 
         async def start() -> None:
             for _ in range(2):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.sections.agent import Confirm, Offload, Tools
+from holdfast.config.sections.agent import ConfirmSettings, OffloadSettings, ToolsSettings
 from holdfast.records.events.sessions import ProcessExited, ProcessStarted
 from holdfast.records.events.tools import ToolCompleted, ToolOffloaded
 from holdfast.tools.builtin import Processes, builtin_tools
@@ -21,7 +21,9 @@ from holdfast.tools.workspace import Workspace
 from tests.tools.builtins import running
 from tests.tools.dispatch_bench import Bench, call, text, violations
 
-SETTINGS = Tools(confirm=Confirm(mode="allow"), offload=Offload(inline_chars=2_000, read_chars=3_000))
+SETTINGS = ToolsSettings(
+    confirm=ConfirmSettings(mode="allow"), offload=OffloadSettings(inline_chars=2_000, read_chars=3_000)
+)
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ def test_a_process_lives_from_turn_to_turn(bench: Bench) -> None:
 
 
 def test_without_permission_nothing_is_executed(tmp_path: Path) -> None:
-    settings = Tools(confirm=Confirm(mode="deny"))
+    settings = ToolsSettings(confirm=ConfirmSettings(mode="deny"))
     processes = Processes()
     bench = Bench(tmp_path, *builtin_tools(settings, processes), settings=settings)
     for name, given in (

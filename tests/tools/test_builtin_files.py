@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.config.sections.agent import Offload, Tools
+from holdfast.config.sections.agent import OffloadSettings, ToolsSettings
 from holdfast.facts.tokens import estimate
 from holdfast.records import Image
 from holdfast.tools.builtin import builtin_tools
@@ -59,12 +59,12 @@ def pages(session: Session, path: str, **first: int) -> str:
 class TestTheSet:
     def test_declares_itself_in_few_tokens(self) -> None:
         """Definitions are paid for on every turn."""
-        tools = builtin_tools(Tools())
+        tools = builtin_tools(ToolsSettings())
         texts = [f"{tool.name}{tool.description}{tool.input_schema.decode()}" for tool in tools]
         assert sum(map(estimate, texts)) < 700
 
     def test_is_what_the_dispatcher_needs(self) -> None:
-        tools = {tool.name: tool for tool in builtin_tools(Tools())}
+        tools = {tool.name: tool for tool in builtin_tools(ToolsSettings())}
         assert {name: tool.effect for name, tool in tools.items()} == {
             "read_file": "read",
             "write_file": "write",
@@ -90,7 +90,7 @@ class TestTheSet:
 
     def test_is_the_same_every_time(self) -> None:
         def shown() -> list[tuple[str, str, bytes]]:
-            return [(tool.name, tool.description, tool.input_schema) for tool in builtin_tools(Tools())]
+            return [(tool.name, tool.description, tool.input_schema) for tool in builtin_tools(ToolsSettings())]
 
         assert shown() == shown()
 
@@ -137,12 +137,12 @@ class TestReading:
     def test_the_page_follows_the_settings(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("x" * 99 + "\n" + ("y" * 99 + "\n") * 500)
         for offload in (
-            Offload(read_chars=2_000),
-            Offload(max_result_chars=2_000),
-            Offload(per_tool={"read_file": 2_000}),
-            Offload(hard_cap_chars=2_000),
+            OffloadSettings(read_chars=2_000),
+            OffloadSettings(max_result_chars=2_000),
+            OffloadSettings(per_tool={"read_file": 2_000}),
+            OffloadSettings(hard_cap_chars=2_000),
         ):
-            said = Session(tmp_path, Tools(offload=offload)).says("read_file", path="a.txt")
+            said = Session(tmp_path, ToolsSettings(offload=offload)).says("read_file", path="a.txt")
             assert 1_500 < len(said) <= 2_000
 
     def test_a_megabyte_in_one_line_can_be_paged(self, session: Session) -> None:

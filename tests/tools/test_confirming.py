@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Confirm
+from holdfast.config.sections.agent import ConfirmSettings
 from holdfast.records.events import Event
 from holdfast.records.events.tools import ToolConfirmationRequested, ToolConfirmationResolved
 from holdfast.tools import confirmation
@@ -63,14 +63,14 @@ def decide(
 @pytest.mark.parametrize("effect", ["none", "read"])
 def test_what_changes_nothing_is_not_asked(tmp_path: Path, effect: Effect) -> None:
     for mode in ("ask", "allow", "deny"):
-        assert decide(Confirmations(Confirm(mode=mode)), tmp_path, tool_named("t", says(), effect)).allowed
+        assert decide(Confirmations(ConfirmSettings(mode=mode)), tmp_path, tool_named("t", says(), effect)).allowed
 
 
 @pytest.mark.parametrize("effect", CHANGING)
 def test_what_changes_something_is_asked_once_each_time(tmp_path: Path, effect: Effect) -> None:
     user = User(Decision(True), Decision(False, why="not now"))
     told: list[Event] = []
-    confirmations = Confirmations(Confirm(), ask=user)
+    confirmations = Confirmations(ConfirmSettings(), ask=user)
     tool = tool_named("t", says(), effect, subject=about)
     assert decide(confirmations, tmp_path, tool, told=told) == Decision(True)
     assert decide(confirmations, tmp_path, tool, told=told) == Decision(False, why="not now")
@@ -83,7 +83,7 @@ def test_what_changes_something_is_asked_once_each_time(tmp_path: Path, effect: 
 
 def test_a_tool_may_say_itself_whether_it_asks(tmp_path: Path) -> None:
     user = User(Decision(False))
-    confirmations = Confirmations(Confirm(), ask=user)
+    confirmations = Confirmations(ConfirmSettings(), ask=user)
     assert decide(confirmations, tmp_path, write(confirm=False)).allowed
     assert not decide(confirmations, tmp_path, tool_named("look", says(), "read", confirm=True)).allowed
     assert [question.tool for question in user.asked] == ["look"]
@@ -92,37 +92,39 @@ def test_a_tool_may_say_itself_whether_it_asks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "allowed"),
     [
-        (Confirm(mode="allow"), True),
-        (Confirm(mode="deny"), False),
-        (Confirm(mode="ask"), False),
-        (Confirm(mode="deny", allow=("write_file",)), True),
-        (Confirm(mode="ask", allow=("write_file",)), True),
-        (Confirm(mode="allow", deny=("write_file",)), False),
-        (Confirm(mode="allow", allow=("write_file",), deny=("write_file",)), False),
+        (ConfirmSettings(mode="allow"), True),
+        (ConfirmSettings(mode="deny"), False),
+        (ConfirmSettings(mode="ask"), False),
+        (ConfirmSettings(mode="deny", allow=("write_file",)), True),
+        (ConfirmSettings(mode="ask", allow=("write_file",)), True),
+        (ConfirmSettings(mode="allow", deny=("write_file",)), False),
+        (ConfirmSettings(mode="allow", allow=("write_file",), deny=("write_file",)), False),
     ],
 )
-def test_settings_decide_and_deny_wins(tmp_path: Path, settings: Confirm, allowed: bool) -> None:
+def test_settings_decide_and_deny_wins(tmp_path: Path, settings: ConfirmSettings, allowed: bool) -> None:
     decision = decide(Confirmations(settings), tmp_path)
     assert decision.allowed is allowed
     assert allowed or "write_file" in decision.why
 
 
 def test_deny_also_holds_for_what_changes_nothing_and_for_what_was_allowed(tmp_path: Path) -> None:
-    assert not decide(Confirmations(Confirm(deny=("look",))), tmp_path, tool_named("look", says(), "read")).allowed
+    assert not decide(
+        Confirmations(ConfirmSettings(deny=("look",))), tmp_path, tool_named("look", says(), "read")
+    ).allowed
     home = tmp_path / "home"
-    decide(Confirmations(Confirm(), home=home, ask=User(Decision(True, "always"))), tmp_path)
-    assert not decide(Confirmations(Confirm(deny=("write_file",)), home=home), tmp_path).allowed
+    decide(Confirmations(ConfirmSettings(), home=home, ask=User(Decision(True, "always"))), tmp_path)
+    assert not decide(Confirmations(ConfirmSettings(deny=("write_file",)), home=home), tmp_path).allowed
 
 
 def test_without_anybody_to_ask_it_is_a_refusal_that_says_so(tmp_path: Path) -> None:
-    decision = decide(Confirmations(Confirm()), tmp_path)
+    decision = decide(Confirmations(ConfirmSettings()), tmp_path)
     assert decision == Decision(False, why="write_file needs the user's consent, and nobody can be asked here.")
 
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_a_decision_for_the_session_covers_exactly_its_subject(tmp_path: Path, allowed: bool) -> None:
     user = User(Decision(allowed, "session"), Decision(not allowed))
-    confirmations = Confirmations(Confirm(), home=tmp_path / "home", ask=user)
+    confirmations = Confirmations(ConfirmSettings(), home=tmp_path / "home", ask=user)
     other = tmp_path / "other"
     other.mkdir()
     for _ in range(3):
@@ -137,7 +139,7 @@ def test_a_decision_for_the_session_covers_exactly_its_subject(tmp_path: Path, a
 
 def test_without_a_subject_a_decision_covers_the_tool(tmp_path: Path) -> None:
     user = User(Decision(True, "session"), Decision(False))
-    confirmations = Confirmations(Confirm(), ask=user)
+    confirmations = Confirmations(ConfirmSettings(), ask=user)
     assert decide(confirmations, tmp_path, write(subject=None), "a").allowed
     assert decide(confirmations, tmp_path, write(subject=None), "b").allowed
     assert not decide(confirmations, tmp_path, write(subject=lambda given: ""), "b").allowed
@@ -150,7 +152,7 @@ def broken(input: Mapping[str, Any]) -> str:
 @pytest.mark.parametrize("subject", [broken, lambda given: None])
 def test_a_tool_that_cannot_say_its_subject_gets_no_more_than_this_input(tmp_path: Path, subject: Any) -> None:
     user = User(Decision(True, "session"), Decision(False))
-    confirmations = Confirmations(Confirm(), ask=user)
+    confirmations = Confirmations(ConfirmSettings(), ask=user)
     assert decide(confirmations, tmp_path, write(subject=subject), "a").allowed
     assert not decide(confirmations, tmp_path, write(subject=subject), "b").allowed
 
@@ -158,25 +160,25 @@ def test_a_tool_that_cannot_say_its_subject_gets_no_more_than_this_input(tmp_pat
 @pytest.mark.parametrize("allowed", [True, False])
 def test_a_decision_for_ever_outlives_the_session(tmp_path: Path, allowed: bool) -> None:
     home, first = tmp_path / "deep" / "home", User(Decision(allowed, "always"))
-    assert decide(Confirmations(Confirm(), home=home, ask=first), tmp_path).allowed is allowed
+    assert decide(Confirmations(ConfirmSettings(), home=home, ask=first), tmp_path).allowed is allowed
     file = home / confirmation.FILE
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(file.read_text())["decisions"] == [
         {"workspace": str(tmp_path), "tool": "write_file", "subject": "a", "allowed": allowed}
     ]
     later = User(Decision(not allowed))
-    assert decide(Confirmations(Confirm(), home=home, ask=later), tmp_path).allowed is allowed
-    assert decide(Confirmations(Confirm(), home=home), tmp_path).allowed is allowed
+    assert decide(Confirmations(ConfirmSettings(), home=home, ask=later), tmp_path).allowed is allowed
+    assert decide(Confirmations(ConfirmSettings(), home=home), tmp_path).allowed is allowed
     assert not later.asked
-    decide(Confirmations(Confirm(), home=home, ask=later), tmp_path, path="b")
-    decide(Confirmations(Confirm(), home=home, ask=later), home)
+    decide(Confirmations(ConfirmSettings(), home=home, ask=later), tmp_path, path="b")
+    decide(Confirmations(ConfirmSettings(), home=home, ask=later), home)
     assert len(later.asked) == 2
 
 
 def test_decisions_of_others_stay_when_one_is_added(tmp_path: Path) -> None:
     home = tmp_path / "home"
     for path in "abc":
-        decide(Confirmations(Confirm(), home=home, ask=User(Decision(True, "always"))), tmp_path, path=path)
+        decide(Confirmations(ConfirmSettings(), home=home, ask=User(Decision(True, "always"))), tmp_path, path=path)
     assert [each["subject"] for each in json.loads((home / confirmation.FILE).read_text())["decisions"]] == list("abc")
     assert sorted(each.name for each in home.iterdir()) == [confirmation.FILE, confirmation.FILE + ".lock"]
 
@@ -208,31 +210,31 @@ def test_a_broken_file_is_never_a_yes_and_never_a_crash(tmp_path: Path, text: st
     (home / confirmation.FILE).write_bytes(raw)
     (home / confirmation.FILE).chmod(0o600)
     user = User(Decision(False, "always"))
-    assert not decide(Confirmations(Confirm(), home=home), tmp_path).allowed
-    assert not decide(Confirmations(Confirm(), home=home, ask=user), tmp_path).allowed
+    assert not decide(Confirmations(ConfirmSettings(), home=home), tmp_path).allowed
+    assert not decide(Confirmations(ConfirmSettings(), home=home, ask=user), tmp_path).allowed
     assert len(user.asked) == 1
-    assert decide(Confirmations(Confirm(), home=home), tmp_path).why == "The user has refused this before."
+    assert decide(Confirmations(ConfirmSettings(), home=home), tmp_path).why == "The user has refused this before."
 
 
 def test_a_file_that_is_fine_is_believed_and_a_refusal_in_it_wins(tmp_path: Path) -> None:
     file = tmp_path / confirmation.FILE
     file.write_text(FINE % (tmp_path, "true"))
     file.chmod(0o600)
-    assert decide(Confirmations(Confirm(), home=tmp_path), tmp_path).allowed
+    assert decide(Confirmations(ConfirmSettings(), home=tmp_path), tmp_path).allowed
     both = [{"workspace": str(tmp_path), "tool": "write_file", "subject": "a", "allowed": a} for a in (True, False)]
     file.write_text(json.dumps({"decisions": both}))
-    assert not decide(Confirmations(Confirm(), home=tmp_path), tmp_path).allowed
+    assert not decide(Confirmations(ConfirmSettings(), home=tmp_path), tmp_path).allowed
 
 
 def test_a_file_that_others_may_write_is_not_believed(tmp_path: Path) -> None:
     file = tmp_path / confirmation.FILE
     file.write_text(FINE % (tmp_path, "true"))
     file.chmod(0o622)
-    assert not decide(Confirmations(Confirm(), home=tmp_path), tmp_path).allowed
+    assert not decide(Confirmations(ConfirmSettings(), home=tmp_path), tmp_path).allowed
     file.chmod(0o600)
     target = file.rename(tmp_path / "elsewhere")
     file.symlink_to(target)
-    assert not decide(Confirmations(Confirm(), home=tmp_path), tmp_path).allowed
+    assert not decide(Confirmations(ConfirmSettings(), home=tmp_path), tmp_path).allowed
 
 
 @pytest.mark.parametrize("place", ["pipe", "directory", "home is a file"])
@@ -244,7 +246,7 @@ def test_a_place_that_cannot_hold_it_makes_the_decision_last_for_the_session(tmp
         home.mkdir()
         (home / confirmation.FILE).mkdir() if place == "directory" else os.mkfifo(home / confirmation.FILE)
     user = User(Decision(True, "always"))
-    confirmations = Confirmations(Confirm(), home=home, ask=user)
+    confirmations = Confirmations(ConfirmSettings(), home=home, ask=user)
     assert decide(confirmations, tmp_path).allowed
     assert decide(confirmations, tmp_path).allowed
     assert len(user.asked) == 1
@@ -270,7 +272,7 @@ def test_two_processes_do_not_lose_each_others_decisions(tmp_path: Path, monkeyp
 )
 def test_a_question_that_goes_wrong_is_a_refusal(tmp_path: Path, answer: Any) -> None:
     told: list[Event] = []
-    decision = decide(Confirmations(Confirm(), ask=User(answer)), tmp_path, told=told)
+    decision = decide(Confirmations(ConfirmSettings(), ask=User(answer)), tmp_path, told=told)
     assert not decision.allowed
     assert decision.why
     assert isinstance(told[-1], ToolConfirmationResolved)
@@ -291,7 +293,7 @@ def test_questions_are_asked_one_at_a_time_and_an_answer_meanwhile_is_used(tmp_p
         return Decision(True, "session")
 
     async def main() -> list[Decision]:
-        confirmations = Confirmations(Confirm(), ask=ask)
+        confirmations = Confirmations(ConfirmSettings(), ask=ask)
         paths = [{"path": name} for name in "aabbaac"]
         return await asyncio.gather(*(confirmations.decide(write(), path, context(tmp_path)) for path in paths))
 
@@ -311,7 +313,7 @@ def test_a_question_that_is_given_up_frees_the_way_for_the_next(tmp_path: Path) 
                 await asyncio.Event().wait()
             return Decision(True)
 
-        confirmations = Confirmations(Confirm(), ask=ask)
+        confirmations = Confirmations(ConfirmSettings(), ask=ask)
         hanging = asyncio.create_task(confirmations.decide(write(), {"path": "hangs"}, context(tmp_path, told)))
         await began.wait()
         hanging.cancel()
@@ -326,7 +328,7 @@ def test_a_question_that_is_given_up_frees_the_way_for_the_next(tmp_path: Path) 
 
 def test_a_question_says_all_of_it_in_printable_characters(tmp_path: Path) -> None:
     user = User(Decision(False))
-    confirmations = Confirmations(Confirm(), ask=user)
+    confirmations = Confirmations(ConfirmSettings(), ask=user)
     command = "rm -rf x\x1b[2K\x1b[1A \u202eevil\ud800\n" + "y" * 5_000
     decide(
         confirmations, tmp_path, tool_named("run_command", says(), "execute", subject=about, source="builtin"), command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.config.sections.agent import Deferral
+from holdfast.config.sections.agent import DeferralSettings
 from holdfast.facts import model
 from holdfast.tools.carriers import definition_of
 from holdfast.tools.contract import Tool
@@ -24,14 +24,14 @@ def left_out(
     out: tuple[str, ...] = (),
     **settings: object,
 ) -> set[str]:
-    chosen = Deferral(**settings)  # type: ignore[arg-type]
+    chosen = DeferralSettings(**settings)  # type: ignore[arg-type]
     policy = DeferralPolicy(settings=chosen, context_limit=limit, uses=uses or {}, keep=keep, out=out)
     return set(deferred(tools, policy, TOKENS))
 
 
 def test_c54_auto_is_the_default_mode() -> None:
-    assert Deferral().mode == "auto"
-    assert Deferral().budget == 0.1
+    assert DeferralSettings().mode == "auto"
+    assert DeferralSettings().budget == 0.1
 
 
 def test_c55_auto_defers_nothing_within_the_budget() -> None:
@@ -53,7 +53,7 @@ def test_c55_auto_defers_the_least_used_first() -> None:
 def test_c55_ties_are_decided_by_name() -> None:
     same = dict.fromkeys(("beta", "alpha", "gamma"), 100)
     for tools in (OTHERS, OTHERS[::-1]):
-        assert deferred(tools, DeferralPolicy(settings=Deferral(), context_limit=2_500), same) == {"alpha"}
+        assert deferred(tools, DeferralPolicy(settings=DeferralSettings(), context_limit=2_500), same) == {"alpha"}
 
 
 def test_c56_always_defers_everything_but_core() -> None:
@@ -74,12 +74,12 @@ def test_c57_pins_win_in_every_mode(mode: str) -> None:
 
 def test_c89_pins_may_be_patterns_for_the_tools_of_a_server() -> None:
     tools = (tool("mcp__github__search"), tool("mcp__github__delete"), tool("mcp__jira__search"))
-    settings = Deferral(mode="always", never=("mcp__github__*",))
+    settings = DeferralSettings(mode="always", never=("mcp__github__*",))
     assert deferred(tools, DeferralPolicy(settings=settings, context_limit=1), {}) == {"mcp__jira__search"}
 
 
 def test_a_name_counts_before_a_pattern_and_then_never_before_always() -> None:
-    settings = Deferral(never=("mcp__github__*", "both"), always=("mcp__github__delete", "both", "mcp__*"))
+    settings = DeferralSettings(never=("mcp__github__*", "both"), always=("mcp__github__delete", "both", "mcp__*"))
     assert pinned("mcp__github__delete", settings) == "always"
     assert pinned("mcp__github__search", settings) == "never"
     assert pinned("mcp__jira__search", settings) == "always"
@@ -88,7 +88,7 @@ def test_a_name_counts_before_a_pattern_and_then_never_before_always() -> None:
 
 
 def test_what_leads_to_the_others_is_never_deferred() -> None:
-    settings = Deferral(mode="always", always=("*", "discover_tools", "call_tool"))
+    settings = DeferralSettings(mode="always", always=("*", "discover_tools", "call_tool"))
     assert pinned("discover_tools", settings) == pinned("call_tool", settings) == "never"
 
 

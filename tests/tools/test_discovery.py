@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from holdfast.config.sections.agent import Deferral, Tools
+from holdfast.config.sections.agent import DeferralSettings, ToolsSettings
 from holdfast.facts import estimate_json
 from holdfast.facts import model as model_facts
 from holdfast.records import Message, Opaque, Request, Text, ToolResult, ToolUse
@@ -41,7 +41,9 @@ class Session:
 
     def __init__(self, carrier: str, workspace: Path, tools: list[Tool] | None = None) -> None:
         model, dialect = MODELS[carrier]
-        settings = Tools(deferral=Deferral(mode="always", carrier="redeclare" if carrier == "redeclare" else "auto"))
+        settings = ToolsSettings(
+            deferral=DeferralSettings(mode="always", carrier="redeclare" if carrier == "redeclare" else "auto")
+        )
         offered = [DECLARED, *(catalogue() if tools is None else tools)]
         self.set = ToolSet(offered, settings=settings, model=model, dialect=dialect)
         assert self.set.carrier == carrier

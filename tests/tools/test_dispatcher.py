@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Confirm, Offload, Tools
+from holdfast.config.sections.agent import ConfirmSettings, OffloadSettings, ToolsSettings
 from holdfast.errors import HoldfastError
 from holdfast.records import Image, Opaque, Text, Thinking, ToolUse
 from holdfast.records.events import encode_payload
@@ -310,7 +310,7 @@ def test_paths_are_checked_before_anybody_is_asked_or_anything_runs(tmp_path: Pa
         return Decision(True)
 
     tool = tool_named("t", says("ran"), "write", paths=(Touch("path", "write"), Touch("all", "read")))
-    bench = Bench(tmp_path, tool, settings=Tools(), confirmations=Confirmations(Confirm(), ask=ask))
+    bench = Bench(tmp_path, tool, settings=ToolsSettings(), confirmations=Confirmations(ConfirmSettings(), ask=ask))
     for wrong in ({"path": "../x"}, {"path": "/etc/passwd"}, {"path": "a", "all": ["b", "../c"]}, {"path": 5}):
         assert "path" in text(bench.one("t", wrong))
     assert not asked
@@ -384,7 +384,7 @@ def test_shaping_changes_the_result_of_a_success_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fails", [lambda *_: 1 / 0, lambda *_: None, lambda *_: ToolOutput(content=(Thinking("x"),))])
 def test_a_failure_of_shaping_never_loses_the_output(tmp_path: Path, fails: Any, caplog: Any) -> None:
-    settings = Tools(confirm=ALLOW.confirm, offload=Offload(hard_cap_chars=100))
+    settings = ToolsSettings(confirm=ALLOW.confirm, offload=OffloadSettings(hard_cap_chars=100))
     bench = Bench(
         tmp_path, tool_named("t", says("x" * 500)), tool_named("u", says("y")), shape=fails, settings=settings
     )
@@ -402,7 +402,7 @@ def test_an_endless_error_text_is_cut_at_the_hard_cap(tmp_path: Path) -> None:
 
 
 def test_a_refusal_by_default_tells_the_model(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, tool_named("t", says(), "execute"), settings=Tools(confirm=Confirm()))
+    bench = Bench(tmp_path, tool_named("t", says(), "execute"), settings=ToolsSettings(confirm=ConfirmSettings()))
     answer = bench.one("t")
     assert text(answer) == "The call was not run. t needs the user's consent, and nobody can be asked here."
     failed = bench.told()[-1]

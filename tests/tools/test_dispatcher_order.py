@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Confirm, Tools
+from holdfast.config.sections.agent import ConfirmSettings, ToolsSettings
 from holdfast.tools import time_limits
 from holdfast.tools.confirmation import Confirmations, Decision, Question
 from holdfast.tools.contract import Cancel, Effect, ResolvedCall, Tool, ToolContext, ToolOutput
@@ -148,7 +148,7 @@ def test_a_question_does_not_keep_others_from_changing_things(tmp_path: Path) ->
             await answered.wait()
             return Decision(True)
 
-        def agent(settings: Tools, name: str) -> Dispatcher:
+        def agent(settings: ToolsSettings, name: str) -> Dispatcher:
             confirmations = Confirmations(settings.confirm, ask=ask)
             return dispatcher(
                 tmp_path,
@@ -158,7 +158,7 @@ def test_a_question_does_not_keep_others_from_changing_things(tmp_path: Path) ->
                 write_lock=writing,
             )
 
-        asking = asyncio.create_task(agent(Tools(), "a").run([call("a")]))
+        asking = asyncio.create_task(agent(ToolsSettings(), "a").run([call("a")]))
         await agent(ALLOW, "b").run([call("b")])
         answered.set()
         await asking
@@ -169,7 +169,7 @@ def test_a_question_does_not_keep_others_from_changing_things(tmp_path: Path) ->
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_call_that_takes_too_long_is_stopped(tmp_path: Path, own: bool) -> None:
-    settings = Tools(confirm=ALLOW.confirm, timeout_s=60 if own else 0.02)
+    settings = ToolsSettings(confirm=ALLOW.confirm, timeout_s=60 if own else 0.02)
     slow = tool_named("slow", hang(), "write", timeout_s=0.02 if own else None)
     bench = Bench(tmp_path, slow, tool_named("next", says(), "write"), settings=settings)
     first, second = bench.run(call("slow"), call("next"))
@@ -305,7 +305,9 @@ def test_cancel_while_a_call_waits_for_its_turn_or_for_an_answer(tmp_path: Path)
 
         tools = {"w": tool_named("w", says(), "write")}
         waits = dispatcher(tmp_path, tools, write_lock=writing)
-        asks = dispatcher(tmp_path, tools, settings=Tools(), confirmations=Confirmations(Confirm(), ask=ask))
+        asks = dispatcher(
+            tmp_path, tools, settings=ToolsSettings(), confirmations=Confirmations(ConfirmSettings(), ask=ask)
+        )
         async with writing:
             runs = [asyncio.create_task(each.run([call("w")], cancel=cancel)) for each in (waits, asks)]
             await asked.wait()

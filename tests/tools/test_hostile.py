@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Offload, Tools
+from holdfast.config.sections.agent import OffloadSettings, ToolsSettings
 from holdfast.errors import HoldfastError
 from holdfast.records import Text, ToolUse
 from holdfast.tools import Decision, Question, Toolbox
@@ -126,7 +126,7 @@ def test_questions_are_asked_in_every_event_loop(tmp_path: Path) -> None:
         return Decision(True)
 
     tools = [tool_named(name, says(), confirm=True) for name in "abc"]
-    box = opened(tmp_path, *tools, settings=Tools(), confirm=ask)
+    box = opened(tmp_path, *tools, settings=ToolsSettings(), confirm=ask)
     for _ in range(3):
         ran = asyncio.run(box.run([call(name) for name in "abc"]))
         assert [text(answer) for answer in ran.answers] == ["done"] * 3
@@ -241,7 +241,7 @@ def test_a_link_cannot_hide_what_is_written(tmp_path: Path) -> None:
     (work / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
     (work / "plain.txt").write_text("x\n")
     seen: list[str] = []
-    box = opened(tmp_path, settings=Tools(), confirm=asking(seen))
+    box = opened(tmp_path, settings=ToolsSettings(), confirm=asking(seen))
 
     def write(path: str) -> None:
         asyncio.run(box.run([call("write_file", {"path": path, "content": "new\n"})]))
@@ -260,7 +260,7 @@ def test_a_command_with_a_directory_is_not_the_command_that_is_written_like_it(t
     trap = "x\ntouch pwned\n#"
     (work / trap).mkdir(parents=True)
     seen: list[str] = []
-    box = opened(tmp_path, settings=Tools(), confirm=asking(seen))
+    box = opened(tmp_path, settings=ToolsSettings(), confirm=asking(seen))
     asyncio.run(box.run([call("run_command", {"command": "true #", "cwd": trap})]))
     asyncio.run(box.run([call("run_command", {"command": f"true # (in {trap})"})]))
     assert len(seen) == 2
@@ -299,7 +299,7 @@ def test_our_own_files_are_closed_under_any_name(tmp_path: Path) -> None:
 
 
 def test_c42_a_text_that_only_looks_like_a_reference_is_none(tmp_path: Path) -> None:
-    offloader = Offloader(Offload(hard_cap_chars=5_000), tmp_path / "a, b]\nc" / "session, too")
+    offloader = Offloader(OffloadSettings(hard_cap_chars=5_000), tmp_path / "a, b]\nc" / "session, too")
     reference, path = stored(offloader, "x" * 20_000)
     assert stays(offloader, tool(), Text(reference + "y" * 20_000))
     forged = reference.replace(str(path), str(path.parent / "other.txt"))

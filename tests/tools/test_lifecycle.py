@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from holdfast.config.sections.agent import Lifecycle
+from holdfast.config.sections.agent import LifecycleSettings
 from holdfast.facts import model
 from holdfast.records import Message, Opaque, Text, ToolUse
 from holdfast.tools.lifecycle import ToolUsage, ToolUsageState, demotions, pays
@@ -146,7 +146,7 @@ def test_the_state_survives_a_restart() -> None:
 
 
 def test_c82_twenty_turns_without_use_demote_a_tool() -> None:
-    assert Lifecycle().demote_after_turns == 20
+    assert LifecycleSettings().demote_after_turns == 20
     tools = (*CORE, tool("idle"), tool("busy"))
     idle = {"idle": 20, "busy": 19, "read_file": 99}
     assert demotions(tools, settings(), idle) == {"idle": 20}
@@ -154,7 +154,7 @@ def test_c82_twenty_turns_without_use_demote_a_tool() -> None:
 
 
 def test_c81_the_lifecycle_can_be_switched_off() -> None:
-    assert Lifecycle().enabled
+    assert LifecycleSettings().enabled
     assert demotions((tool("idle"),), settings({"enabled": False}), {"idle": 99}) == {}
     assert demotions((tool("idle"),), settings(mode="never"), {"idle": 99}) == {}, "where nothing is deferred"
 

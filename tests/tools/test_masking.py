@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import facts
-from holdfast.config.sections.agent import Mask
+from holdfast.config.sections.agent import MaskSettings
 from holdfast.engine.edits import unfit
 from holdfast.records import Image, Opaque, Text, ToolResult, validate
 from holdfast.tools import masking
@@ -24,22 +24,22 @@ from tests.properties.bodies import BODIES
 from tests.tools.results import MODELS, Did, body_of, did, edited, fetched, parsed, prompt_of, raw_of, texts
 
 each_dialect = pytest.mark.parametrize("dialect", MODELS)
-LOW = Mask(keep_window=2, trigger_chars=20_000, release_chars=10_000)
-ALL = Mask(keep_window=0, trigger_chars=0, release_chars=0)
+LOW = MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=10_000)
+ALL = MaskSettings(keep_window=0, trigger_chars=0, release_chars=0)
 
 
-def wanted(turns: Any, settings: Mask = LOW, dialect: str = "anthropic", **more: Any) -> masking.Wanted:
+def wanted(turns: Any, settings: MaskSettings = LOW, dialect: str = "anthropic", **more: Any) -> masking.Wanted:
     body = body_of(turns, dialect)
     return masks(body, prompt_of(body), settings, **more)
 
 
-def after(turns: Any, settings: Mask = LOW, dialect: str = "anthropic", **more: Any) -> list[str]:
+def after(turns: Any, settings: MaskSettings = LOW, dialect: str = "anthropic", **more: Any) -> list[str]:
     """What the results say once what is wanted is done."""
     body = body_of(turns, dialect)
     return texts(edited(body, masks(body, prompt_of(body), settings, **more).edits))
 
 
-def cleared(turns: Any, settings: Mask = LOW, dialect: str = "anthropic", **more: Any) -> list[int]:
+def cleared(turns: Any, settings: MaskSettings = LOW, dialect: str = "anthropic", **more: Any) -> list[int]:
     """Which of the results are masked."""
     said = after(turns, settings, dialect, **more)
     return [number for number, text in enumerate(said) if text.startswith(PLACEHOLDER)]
@@ -50,9 +50,9 @@ def cleared(turns: Any, settings: Mask = LOW, dialect: str = "anthropic", **more
 
 def test_below_the_trigger_nothing_is_wanted_and_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masking, "observe", None)  # would raise if it were called
-    assert not wanted(fetched(23), Mask())
+    assert not wanted(fetched(23), MaskSettings())
     with pytest.raises(TypeError):
-        wanted(fetched(30), Mask())
+        wanted(fetched(30), MaskSettings())
 
 
 @each_dialect
@@ -60,20 +60,29 @@ def test_from_the_trigger_on_the_oldest_go_until_the_release(dialect: str) -> No
     assert not wanted(fetched(3) + fetched(1, 4_999, first=9), dialect=dialect)
     assert cleared(fetched(4), dialect=dialect) == [0, 1]
     assert cleared(fetched(6), dialect=dialect) == [0, 1, 2, 3]
-    assert cleared(fetched(6), Mask(keep_window=2, trigger_chars=20_000, release_chars=20_000), dialect) == [0, 1]
+    assert cleared(fetched(6), MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=20_000), dialect) == [
+        0,
+        1,
+    ]
 
 
 def test_the_settings_of_the_document_are_the_defaults() -> None:
-    assert cleared(fetched(30), Mask()) == [0, 1, 2, 3, 4]  # the newest 25 stay, although 125,000 characters are left
-    assert cleared(fetched(60), Mask()) == list(range(35))
-    assert cleared(fetched(60, 2_000), Mask()) == list(range(20))  # 80,000 are left
-    assert cleared(fetched(60), Mask(enabled=False)) == []
+    assert cleared(fetched(30), MaskSettings()) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]  # the newest 25 stay, although 125,000 characters are left
+    assert cleared(fetched(60), MaskSettings()) == list(range(35))
+    assert cleared(fetched(60, 2_000), MaskSettings()) == list(range(20))  # 80,000 are left
+    assert cleared(fetched(60), MaskSettings(enabled=False)) == []
 
 
 @each_dialect
 def test_the_newest_stay_whatever_they_hold(dialect: str) -> None:
-    assert cleared(fetched(3, 50_000), Mask(keep_window=3, trigger_chars=1, release_chars=0), dialect) == []
-    assert cleared(fetched(4, 50_000), Mask(keep_window=3, trigger_chars=1, release_chars=0), dialect) == [0]
+    assert cleared(fetched(3, 50_000), MaskSettings(keep_window=3, trigger_chars=1, release_chars=0), dialect) == []
+    assert cleared(fetched(4, 50_000), MaskSettings(keep_window=3, trigger_chars=1, release_chars=0), dialect) == [0]
 
 
 @each_dialect
@@ -84,7 +93,7 @@ def test_what_the_model_has_yet_to_read_stays(dialect: str) -> None:
 
 def test_results_side_by_side_count_one_by_one() -> None:
     turns = [fetched(3), fetched(3, first=3), did(page=9)]
-    assert cleared(turns, Mask(keep_window=2, trigger_chars=20_000, release_chars=0)) == [0, 1, 2, 3, 4]
+    assert cleared(turns, MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=0)) == [0, 1, 2, 3, 4]
 
 
 def test_what_is_little_longer_than_its_placeholder_stays() -> None:
@@ -172,7 +181,7 @@ def test_a_result_with_a_guide_is_left_alone(dialect: str) -> None:
 @each_dialect
 @pytest.mark.parametrize("name", ["skill_load", "discover_tools", "recall"])
 def test_results_of_protected_tools_are_left_alone(dialect: str, name: str) -> None:
-    chosen = Mask(keep_window=2, trigger_chars=20_000, release_chars=0, protected=("recall",))
+    chosen = MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=0, protected=("recall",))
     assert cleared([did(name, x=1), *fetched(5)], chosen, dialect) == [1, 2, 3]
     called = Did("call_tool", {"name": name, "arguments": {"x": 1}}, "said " * 1_000)
     assert cleared([called, *fetched(5)], chosen, dialect) == [1, 2, 3]
@@ -181,14 +190,18 @@ def test_results_of_protected_tools_are_left_alone(dialect: str, name: str) -> N
 def test_a_tool_called_through_another_is_named_itself() -> None:
     called = Did("call_tool", {"name": "weather", "arguments": {"x": 1}}, "said " * 1_000)
     assert wanted([called, *fetched(3)]).masked[0].tool == "weather"
-    chosen = Mask(keep_window=2, trigger_chars=20_000, release_chars=0, protected=("call_tool",))
+    chosen = MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=0, protected=("call_tool",))
     assert cleared([called, *fetched(5)], chosen) == [1, 2, 3]
 
 
 def test_results_that_hold_more_than_text_and_pictures_are_left_alone() -> None:
     reference = Opaque("tool_reference", b'{"type":"tool_reference","tool_name":"weather"}')
     found = Did("search", {"q": "weather"}, (Text("said " * 1_000), reference))
-    assert cleared([found, *fetched(5)], Mask(keep_window=2, trigger_chars=20_000, release_chars=0)) == [1, 2, 3]
+    assert cleared([found, *fetched(5)], MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=0)) == [
+        1,
+        2,
+        3,
+    ]
 
 
 @pytest.mark.parametrize("name", ["signature", "encrypted_content"])
@@ -196,7 +209,7 @@ def test_what_the_provider_signed_is_left_alone(name: str) -> None:
     raw = json.loads(raw_of(fetched(6)))
     raw["messages"][2]["content"][0][name] = "sgn"
     body = parsed(json.dumps(raw).encode())
-    found = masks(body, prompt_of(body), Mask(keep_window=2, trigger_chars=20_000, release_chars=0))
+    found = masks(body, prompt_of(body), MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=0))
     assert [each.tool_use_id for each in found.masked] == ["call_2", "call_3", "call_4"]
 
 
@@ -204,14 +217,14 @@ def test_a_result_whose_call_is_not_there_is_left_alone() -> None:
     raw = json.loads(raw_of(fetched(6), "openai_responses"))
     del raw["input"][1]
     body = parsed(json.dumps(raw).encode(), "openai_responses")
-    found = masks(body, prompt_of(body), Mask(keep_window=2, trigger_chars=20_000, release_chars=0))
+    found = masks(body, prompt_of(body), MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=0))
     assert [each.tool_use_id for each in found.masked] == ["call_2", "call_3", "call_4"]
 
 
 def test_a_result_that_stands_once_more_among_the_newest_stays_where_it_is_old_too() -> None:
     """Without ids two equal results are one block, and an edit counts for both."""
     body = parsed(_without_ids([did(page=1), *fetched(3, first=2), did(page=1)]), "gemini")
-    found = masks(body, prompt_of(body), Mask(keep_window=2, trigger_chars=20_000, release_chars=0))
+    found = masks(body, prompt_of(body), MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=0))
     assert [text[:12] for text in texts(edited(body, found.edits))] == [
         'fetch {"page',
         "[Tool result",
@@ -274,7 +287,7 @@ def test_a_read_that_was_repeated_goes_before_older_results(dialect: str) -> Non
         did("read_file", path="./src/a.py", offset=1),
         *fetched(2, first=5),
     ]
-    chosen = Mask(keep_window=2, trigger_chars=20_000, release_chars=35_000)
+    chosen = MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=35_000)
     said = after(turns, chosen, dialect)
     assert [number for number, text in enumerate(said) if text.startswith(PLACEHOLDER)] == [3]
     assert said[3].endswith("The file was read again or changed later in this conversation.]")
@@ -284,7 +297,7 @@ def test_a_read_that_was_repeated_goes_before_older_results(dialect: str) -> Non
 @pytest.mark.parametrize("name", ["write_file", "patch_file"])
 def test_a_read_before_a_change_of_the_file_goes_first(dialect: str, name: str) -> None:
     turns = [*fetched(3), did("read_file", path="a.py", offset=5), did(name, 10, path="a.py"), *fetched(2, first=5)]
-    assert cleared(turns, Mask(keep_window=2, trigger_chars=20_000, release_chars=26_000), dialect) == [3]
+    assert cleared(turns, MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=26_000), dialect) == [3]
 
 
 @pytest.mark.parametrize(
@@ -300,19 +313,19 @@ def test_a_read_before_a_change_of_the_file_goes_first(dialect: str, name: str) 
 )
 def test_nothing_else_makes_a_read_dead(later: Did) -> None:
     turns = [*fetched(1), did("read_file", path="a.py"), later, *fetched(2, first=5)]
-    assert cleared(turns, Mask(keep_window=2, trigger_chars=20_000, release_chars=20_000)) == [0]
+    assert cleared(turns, MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=20_000)) == [0]
 
 
 def test_a_dialect_that_does_not_say_what_failed_is_told() -> None:
     turns = [*fetched(1), did("read_file", path="a.py"), did("read_file", path="a.py"), *fetched(2, first=5)]
-    chosen = Mask(keep_window=2, trigger_chars=20_000, release_chars=20_000)
+    chosen = MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=20_000)
     assert cleared(turns, chosen, "openai_chat") == [1]
     assert cleared(turns, chosen, "openai_chat", failed={"call_3"}) == [0]
 
 
 def test_what_runs_side_by_side_supersedes_nothing() -> None:
     turns = [did(page=1), [did("read_file", path="a.py"), did("write_file", path="a.py")], *fetched(2, first=5)]
-    assert cleared(turns, Mask(keep_window=2, trigger_chars=20_000, release_chars=20_000)) == [0]
+    assert cleared(turns, MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=20_000)) == [0]
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "gemini"])
@@ -328,10 +341,10 @@ def test_an_error_that_was_overcome_goes_after_dead_reads_and_before_the_rest(di
     ]
 
     def at(release: int) -> list[int]:
-        return cleared(turns, Mask(keep_window=2, trigger_chars=20_000, release_chars=release), dialect)
+        return cleared(turns, MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=release), dialect)
 
     assert [at(release) for release in (36_000, 31_000, 26_000)] == [[4], [2, 4], [0, 2, 4]]
-    said = after(turns, Mask(keep_window=2, trigger_chars=20_000, release_chars=31_000), dialect)[2]
+    said = after(turns, MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=31_000), dialect)[2]
     assert said.endswith("The call failed; a later one succeeded.]")
 
 
@@ -373,7 +386,7 @@ def test_odd_bodies_raise_nothing_and_stay_legal(dialect: str, data: st.DataObje
 class Asking:
     """A masker and a lane whose fence is what the test says."""
 
-    def __init__(self, settings: Mask = LOW) -> None:
+    def __init__(self, settings: MaskSettings = LOW) -> None:
         self.masker, self.fence = Masker(settings), WARM
         self.already: dict[bytes, bytes] = {}
         self.fences = 0
@@ -445,9 +458,9 @@ def test_what_is_refused_although_it_is_cold_waits_for_the_next_time() -> None:
 def test_where_there_is_nothing_to_mask_the_fence_is_not_asked_for() -> None:
     lane = Asking()
     assert lane.ask(3) == 0
-    lane.masker.settings = Mask(enabled=False)
+    lane.masker.settings = MaskSettings(enabled=False)
     assert lane.ask(50) == 0
-    lane.masker.settings = Mask(keep_window=60, trigger_chars=0)
+    lane.masker.settings = MaskSettings(keep_window=60, trigger_chars=0)
     assert lane.ask(50) == 0
     assert lane.fences == 0
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.sections.agent import Offload
+from holdfast.config.sections.agent import OffloadSettings
 from holdfast.records import Block, Document, Image, Opaque, Text, ToolUse
 from holdfast.tools.offload import PREFIX, Offloader, characters, is_reference
 from tests.tools.offloads import names, numbered, only, stays, stored, tool
@@ -24,7 +24,7 @@ PNG = base64.b64decode(
 
 @pytest.fixture
 def offloader(tmp_path: Path) -> Offloader:
-    return Offloader(Offload(), tmp_path / "offload" / "session")
+    return Offloader(OffloadSettings(), tmp_path / "offload" / "session")
 
 
 # What is on disk
@@ -92,7 +92,7 @@ def test_c38_it_shows_1500_characters_of_the_beginning_and_500_of_the_end(offloa
 @pytest.mark.parametrize(("head", "tail"), [(0, 500), (1500, 0), (0, 0), (10, 3)])
 def test_c38_both_ends_can_be_set(tmp_path: Path, head: int, tail: int) -> None:
     text = numbered(20_000)
-    reference, path = stored(Offloader(Offload(head_chars=head, tail_chars=tail), tmp_path), text)
+    reference, path = stored(Offloader(OffloadSettings(head_chars=head, tail_chars=tail), tmp_path), text)
     begins, ends = text[:head], text[len(text) - tail :]
     gap = f"[{20_000 - head - tail} characters left out here]"
     expected = "\n".join(part for part in (begins, gap, ends) if part) if head or tail else ""
@@ -102,7 +102,7 @@ def test_c38_both_ends_can_be_set(tmp_path: Path, head: int, tail: int) -> None:
 
 def test_c38_a_small_limit_makes_the_ends_smaller_in_proportion(tmp_path: Path) -> None:
     text = numbered(3_000)
-    settings = Offload(per_tool={"run_command": 1_000}, head_chars=1_500, tail_chars=500)
+    settings = OffloadSettings(per_tool={"run_command": 1_000}, head_chars=1_500, tail_chars=500)
     reference, _ = stored(Offloader(settings, tmp_path), text)
     begins, _, ends = reference.partition("An excerpt:\n")[2].partition(" characters left out here]\n")
     begins = begins.rpartition("\n[")[0]
@@ -114,13 +114,13 @@ def test_c38_a_small_limit_makes_the_ends_smaller_in_proportion(tmp_path: Path) 
 
 def test_c17_the_reference_is_the_same_whenever_and_wherever_it_is_made(tmp_path: Path) -> None:
     text = numbered(30_000)
-    first = stored(Offloader(Offload(), tmp_path), text)
+    first = stored(Offloader(OffloadSettings(), tmp_path), text)
     os.utime(first[1], (0, 0))
-    again = stored(Offloader(Offload(), tmp_path), text)
+    again = stored(Offloader(OffloadSettings(), tmp_path), text)
     assert again == first
     assert first[1].stat().st_mtime == 0  # what is there already is not written again
     first[1].unlink()
-    assert stored(Offloader(Offload(), tmp_path), text) == first
+    assert stored(Offloader(OffloadSettings(), tmp_path), text) == first
 
 
 def test_two_results_never_share_a_file(offloader: Offloader) -> None:
@@ -200,22 +200,22 @@ def test_c40_limits_by_kind_of_tool(offloader: Offloader, name: str, limit: int)
 @pytest.mark.parametrize(
     ("settings", "own", "limit"),
     [
-        (Offload(), 20_000, 20_000),
-        (Offload(max_result_chars=30_000), 20_000, 30_000),
-        (Offload(max_result_chars=30_000, per_tool={"run_command": 10}), 20_000, 10),
-        (Offload(per_tool={"run_command": 0}), None, 0),
-        (Offload(per_tool={"other": 10}), None, 8_000),
-        (Offload(), 0, 0),
-        (Offload(), -5, 0),
-        (Offload(), 200_000, 100_000),
-        (Offload(max_result_chars=200_000), None, 100_000),
-        (Offload(per_tool={"run_command": 200_000}), None, 100_000),
-        (Offload(hard_cap_chars=5_000), None, 5_000),
-        (Offload(hard_cap_chars=500_000, inline_chars=300_000), None, 300_000),
+        (OffloadSettings(), 20_000, 20_000),
+        (OffloadSettings(max_result_chars=30_000), 20_000, 30_000),
+        (OffloadSettings(max_result_chars=30_000, per_tool={"run_command": 10}), 20_000, 10),
+        (OffloadSettings(per_tool={"run_command": 0}), None, 0),
+        (OffloadSettings(per_tool={"other": 10}), None, 8_000),
+        (OffloadSettings(), 0, 0),
+        (OffloadSettings(), -5, 0),
+        (OffloadSettings(), 200_000, 100_000),
+        (OffloadSettings(max_result_chars=200_000), None, 100_000),
+        (OffloadSettings(per_tool={"run_command": 200_000}), None, 100_000),
+        (OffloadSettings(hard_cap_chars=5_000), None, 5_000),
+        (OffloadSettings(hard_cap_chars=500_000, inline_chars=300_000), None, 300_000),
     ],
 )
 def test_c40_the_nearest_setting_wins_and_the_hard_cap_beats_all(
-    tmp_path: Path, settings: Offload, own: int | None, limit: int
+    tmp_path: Path, settings: OffloadSettings, own: int | None, limit: int
 ) -> None:
     one, offloader = tool(inline_chars=own), Offloader(settings, tmp_path)
     assert offloader.limit(one) == limit
@@ -232,8 +232,8 @@ def test_c41_within_the_limit_nothing_happens(offloader: Offloader) -> None:
 
 
 def test_c42_a_reference_is_left_alone_whatever_the_limit_is(tmp_path: Path) -> None:
-    reference, _ = stored(Offloader(Offload(), tmp_path), "x" * 20_000)
-    strict = Offloader(Offload(max_result_chars=1), tmp_path)
+    reference, _ = stored(Offloader(OffloadSettings(), tmp_path), "x" * 20_000)
+    strict = Offloader(OffloadSettings(max_result_chars=1), tmp_path)
     assert stays(strict, tool(), Text(reference))
     assert stays(strict, tool(), Text(reference), Text("a guide behind it"))
     assert not stays(strict, tool(), Text("x" + reference))
@@ -347,7 +347,7 @@ TEXTS = st.one_of(
     ),
 )
 SETTINGS = st.builds(
-    Offload,
+    OffloadSettings,
     inline_chars=st.integers(0, 3_000),
     hard_cap_chars=st.integers(0, 4_000),
     head_chars=st.integers(0, 3_000),
@@ -358,7 +358,9 @@ SETTINGS = st.builds(
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=TEXTS, chosen=SETTINGS, call=st.text(max_size=50), name=st.text(max_size=20))
-def test_whatever_is_stored_is_found_again(tmp_path: Path, text: str, chosen: Offload, call: str, name: str) -> None:
+def test_whatever_is_stored_is_found_again(
+    tmp_path: Path, text: str, chosen: OffloadSettings, call: str, name: str
+) -> None:
     offloader = Offloader(chosen, tmp_path / "s")
     one, blocks = tool(f"a{name}"), (Text(text),)
     kept, gone = offloader.store(one, call, blocks)

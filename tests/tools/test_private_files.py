@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Offload
+from holdfast.config.sections.agent import OffloadSettings
 from holdfast.records import Image, Text
 from holdfast.tools import safe_files
 from holdfast.tools.offload import Offloader, directory_of, is_reference
@@ -21,7 +21,7 @@ from tests.tools.offloads import names, numbered, only, stays, stored, tool
 
 @pytest.fixture
 def offloader(tmp_path: Path) -> Offloader:
-    return Offloader(Offload(), tmp_path / "offload" / "session")
+    return Offloader(OffloadSettings(), tmp_path / "offload" / "session")
 
 
 # When it cannot be written
@@ -60,7 +60,7 @@ def test_beyond_the_hard_cap_it_is_cut_and_says_so(offloader: Offloader) -> None
 
 
 def test_a_hard_cap_smaller_than_the_sentence_leaves_the_sentence(tmp_path: Path) -> None:
-    offloader = Offloader(Offload(hard_cap_chars=10), tmp_path / "x")
+    offloader = Offloader(OffloadSettings(hard_cap_chars=10), tmp_path / "x")
     blocked(offloader)
     blocks, gone = offloader.store(tool(), "t", (Text("x" * 1_000),))
     assert gone is None
@@ -100,7 +100,7 @@ def test_a_device_that_takes_no_byte_loses_nothing(offloader: Offloader, monkeyp
 
 @pytest.mark.parametrize("name", ["nul\x00", "n" * 300, "\udcff"], ids=["nul", "too long", "not unicode"])
 def test_a_directory_that_cannot_be_is_no_error(tmp_path: Path, name: str) -> None:
-    assert stays(Offloader(Offload(), tmp_path / name), tool(), Text("x" * 9_000))
+    assert stays(Offloader(OffloadSettings(), tmp_path / name), tool(), Text("x" * 9_000))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")

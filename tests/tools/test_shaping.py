@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.config.sections.agent import Offload, Tools
+from holdfast.config.sections.agent import OffloadSettings, ToolsSettings
 from holdfast.records import Image, Text, ToolResult, ToolUse
 from holdfast.records.events import Bus, Event
 from holdfast.records.events.tools import GuideDelivered, ToolOffloaded
@@ -32,7 +32,7 @@ class Session:
 
     def __init__(self, tmp_path: Path, guides: Guides | None = None) -> None:
         (tmp_path / "work").mkdir()
-        self.offloader = Offloader(Offload(), directory_of(tmp_path / "home", "session/1"))
+        self.offloader = Offloader(OffloadSettings(), directory_of(tmp_path / "home", "session/1"))
         self.workspace = Workspace(tmp_path / "work", offloads=[self.offloader.directory])
         self.guides = guides or Guides()
         self.told: list[Event] = []
@@ -178,7 +178,7 @@ def results_of(session: Session, one: Tool, *inputs: Mapping[str, Any], **member
         agent = dispatcher(
             session.workspace,
             {one.name: one},
-            settings=Tools(),
+            settings=ToolsSettings(),
             session="session/1",
             results=session.results,
             **members,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.config.sections.agent import Mask
+from holdfast.config.sections.agent import MaskSettings
 from holdfast.engine.edits import unfit
 from holdfast.records import Opaque, Text, ToolDefinition, validate
 from holdfast.tools.carriers import functions_text, loaded_text
@@ -81,7 +81,7 @@ def test_c63_what_is_short_or_holds_no_schemas_is_left_alone(dialect: str, left:
 def test_c63_what_is_defined_nowhere_else_is_left_alone(dialect: str, defined: tuple[str, ...]) -> None:
     body = body_of([found(), *fetched(1)], dialect)
     assert not strips(body, prompt_of(body), defined)
-    assert not Masker(Mask(), strip=True).requests(body, prompt_of(body), fence=lambda: 0, defined=defined)
+    assert not Masker(MaskSettings(), strip=True).requests(body, prompt_of(body), fence=lambda: 0, defined=defined)
 
 
 @each_dialect
@@ -98,7 +98,7 @@ def test_references_are_left_alone() -> None:
 def test_a_masker_strips_where_it_is_told_to_and_remembers_refusals() -> None:
     body = body_of([found(), *fetched(3)])
     prompt = prompt_of(body)
-    plain, masker = Masker(Mask()), Masker(Mask(), strip=True)
+    plain, masker = Masker(MaskSettings()), Masker(MaskSettings(), strip=True)
     assert not plain.requests(body, prompt, fence=lambda: 0, defined=NAMES)
     assert not masker.requests(body, prompt, fence=lambda: 99, defined=NAMES)
     wanted = masker.requests(body, prompt, fence=lambda: 5, defined=NAMES)
@@ -114,7 +114,7 @@ def test_a_masker_strips_where_it_is_told_to_and_remembers_refusals() -> None:
 
 def test_masks_and_strips_are_asked_for_together() -> None:
     body = body_of([*fetched(3), found(), *fetched(2, first=3)])
-    masker = Masker(Mask(keep_window=2, trigger_chars=20_000, release_chars=0), strip=True)
+    masker = Masker(MaskSettings(keep_window=2, trigger_chars=20_000, release_chars=0), strip=True)
     wanted = masker.requests(body, prompt_of(body), fence=lambda: 0, defined=NAMES)
     assert [each.tool for each in wanted.masked] == ["fetch", "fetch", "fetch", "discover_tools"]
     assert len(wanted.edits) == 4

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from holdfast.config.keys import Settings
-from holdfast.config.sections.agent import Deferral, Lifecycle, Mask, Tools
+from holdfast.config.sections.agent import DeferralSettings, LifecycleSettings, MaskSettings, ToolsSettings
 from holdfast.engine import EngineCore, Lane, PrepareOptions
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, validate
@@ -113,7 +113,7 @@ class TestCalls:
 
 class TestSession:
     def test_after_a_restart_the_same_bytes_are_declared(self, room: Room) -> None:
-        settings = Tools(deferral=Deferral(mode="always", carrier="call_tool"))
+        settings = ToolsSettings(deferral=DeferralSettings(mode="always", carrier="call_tool"))
         tools = [made("look", guide="Look closely."), mcp("send"), mcp("take")]
         box = room.open(tools, settings=settings)
         do(box, call("discover_tools", query="select:look"), call("look", "c2"))
@@ -136,7 +136,7 @@ class TestSession:
             room.open([], model="claude-opus-4-6")
 
     def test_background_commands_keep_their_numbers(self, room: Room) -> None:
-        settings = Tools()
+        settings = ToolsSettings()
 
         async def yes(question: Question) -> Decision:
             return Decision(True)
@@ -200,7 +200,7 @@ class TestToolsThatComeAndGo:
         assert {"type": "function", "function": {"name": "mcp__box__take"}} in chosen["allowed_tools"]["tools"]
 
     def test_what_nobody_uses_is_demoted_at_a_reset(self, room: Room) -> None:
-        settings = Tools(lifecycle=Lifecycle(demote_after_turns=3))
+        settings = ToolsSettings(lifecycle=LifecycleSettings(demote_after_turns=3))
         box = room.open([mcp("send"), mcp("take")], settings=settings)
         for turn in range(3):
             do(box, call("mcp__box__take", f"c{turn}"))
@@ -240,14 +240,14 @@ class TestToolsThatComeAndGo:
         assert [name for name, _ in (() if changed is None else changed.demoted)] == demoted
 
     def test_c81_what_nobody_uses_stays_where_the_lifecycle_is_switched_off(self, room: Room) -> None:
-        box = room.open([mcp("send")], settings=Tools(lifecycle=Lifecycle(enabled=False)))
+        box = room.open([mcp("send")], settings=ToolsSettings(lifecycle=LifecycleSettings(enabled=False)))
         for _ in range(50):
             box.turn_over()
         assert box.at_reset() is None
         assert "mcp__box__send" in box.toolset.declared
 
     def test_what_is_found_is_declared_anew_where_that_is_set(self, room: Room) -> None:
-        settings = Tools(deferral=Deferral(mode="always", carrier="redeclare"))
+        settings = ToolsSettings(deferral=DeferralSettings(mode="always", carrier="redeclare"))
         box = room.open([mcp("send", description="Send " + "a letter " * 200)], settings=settings)
         engine = EngineCore(Settings())
         send(engine, box, 1)
@@ -275,7 +275,7 @@ def send(engine: EngineCore, box: Toolbox, count: int) -> Any:
 
 
 def test_old_results_are_masked_when_the_lane_is_cold(room: Room) -> None:
-    settings = Tools(mask=Mask(keep_window=2, trigger_chars=6_000, release_chars=3_000))
+    settings = ToolsSettings(mask=MaskSettings(keep_window=2, trigger_chars=6_000, release_chars=3_000))
     box, engine = room.open([made("look")], settings=settings), EngineCore(Settings())
     for count in range(1, 8):
         prepared = send(engine, box, count)
@@ -288,7 +288,7 @@ def test_old_results_are_masked_when_the_lane_is_cold(room: Room) -> None:
 
 def test_c56_always_leaves_files_commands_and_what_is_registered_as_core(room: Room) -> None:
     tools = [made("skill_load", core=True), made("recall", core=True), made("other"), mcp("send"), mcp("pinned")]
-    settings = Tools(deferral=Deferral(mode="always", never=("mcp__box__pinned",)))
+    settings = ToolsSettings(deferral=DeferralSettings(mode="always", never=("mcp__box__pinned",)))
     box = room.open(tools, settings=settings, builtins=True)
     files = ("read_file", "write_file", "patch_file", "list_dir", "grep_files")
     commands = ("run_command", "process_output", "process_stop")
@@ -297,7 +297,7 @@ def test_c56_always_leaves_files_commands_and_what_is_registered_as_core(room: R
 
 
 def test_deferred_definitions_are_found_by_their_words(room: Room) -> None:
-    settings = Tools(deferral=Deferral(mode="always"))
+    settings = ToolsSettings(deferral=DeferralSettings(mode="always"))
     box = room.open([mcp("send", description="Send a letter to somebody."), mcp("bake")], settings=settings)
     names = [item.name for item in box.definitions() if isinstance(item, ToolDefinition)]
     assert names[0] == "discover_tools"
@@ -309,7 +309,7 @@ def test_deferred_definitions_are_found_by_their_words(room: Room) -> None:
 
 
 def test_a_guide_waits_where_references_have_to_stand_alone(room: Room) -> None:
-    settings = Tools(deferral=Deferral(mode="always"))
+    settings = ToolsSettings(deferral=DeferralSettings(mode="always"))
     section = GuideSection(name="care", text="Be careful.", tools=("discover_tools", "mcp__box__send"))
     box = room.open([mcp("send")], settings=settings, sections=[section])
     (found,) = do(box, call("discover_tools", query="select:mcp__box__send"))
@@ -348,7 +348,7 @@ def test_what_was_found_in_a_turn_that_was_given_up_is_found_again(room: Room, m
         return ToolOutput()
 
     slow = Tool(name="slow", description="Wait.", run=wait, effect="read", core=True)
-    box = room.open([mcp("send"), slow], model=model, settings=Tools(deferral=Deferral(mode="always")))
+    box = room.open([mcp("send"), slow], model=model, settings=ToolsSettings(deferral=DeferralSettings(mode="always")))
     query = call("discover_tools", query="what send is for")
 
     async def given_up() -> None:
@@ -372,7 +372,7 @@ def test_what_was_found_in_a_turn_that_was_given_up_is_found_again(room: Room, m
 @pytest.mark.parametrize("model", [MODEL, "openai:gpt-6.1-sol"])
 def test_who_asks_by_name_gets_it_again(room: Room, model: str) -> None:
     """A process may have ended before the answer was stored."""
-    box = room.open([mcp("send")], model=model, settings=Tools(deferral=Deferral(mode="always")))
+    box = room.open([mcp("send")], model=model, settings=ToolsSettings(deferral=DeferralSettings(mode="always")))
     for number in range(2):
         ran = asyncio.run(box.run([call("discover_tools", f"c{number}", query="select:mcp__box__send")]))
         said = DIALECTS[box.toolset.dialect].encode(Request(model=model, messages=ran.messages))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.sections.agent import Deferral, Lifecycle, Tools
+from holdfast.config.sections.agent import DeferralSettings, LifecycleSettings, ToolsSettings
 from holdfast.facts import model
 from holdfast.records import Message, Opaque, Request, Text, ToolUse
 from holdfast.tools.contract import MCP_PREFIX, RefusedCall, ResolvedCall, Tool, ToolContext, ToolOutput
@@ -46,8 +46,8 @@ def tool(name: str, *, words: int = 10, core: bool = False, **more: Any) -> Tool
 CORE = tuple(tool(name, core=True, source="builtin") for name in ("read_file", "grep_files", "run_command"))
 
 
-def settings(lifecycle: Mapping[str, Any] | None = None, **deferral: Any) -> Tools:
-    return Tools(deferral=Deferral(**deferral), lifecycle=Lifecycle(**(lifecycle or {})))
+def settings(lifecycle: Mapping[str, Any] | None = None, **deferral: Any) -> ToolsSettings:
+    return ToolsSettings(deferral=DeferralSettings(**deferral), lifecycle=LifecycleSettings(**(lifecycle or {})))
 
 
 def toolset(tools: Iterable[Tool], *, dialect: str = "anthropic", **more: Any) -> ToolSet:

@@ -15,7 +15,7 @@ from holdfast.records import Message, Opaque, Text, Thinking, ToolUse, canonical
 from holdfast.records.request import validate
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.messages import Reply, Thought, ToolCall, Words
-from holdfast.simulator.steps import Send, plan
+from holdfast.simulator.steps import SendBytes, plan
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.answers import Answer, AnswerReader
 
@@ -252,7 +252,7 @@ def test_an_error_in_the_stream_is_told(dialect: str) -> None:
     here.faults.add(Fault("sse_error", options=Options(message="Too busy.", at="mid")))
     exchange = here.begin(call_of(asking(dialect)))
     steps = plan(exchange.answer, exchange.fault, dialect=exchange.record.dialect)
-    answer, _ = read(dialect, *(step.data for step in steps if isinstance(step, Send)))
+    answer, _ = read(dialect, *(step.data for step in steps if isinstance(step, SendBytes)))
     assert (answer.whole, answer.error) == (False, "Too busy.")
 
 

@@ -11,7 +11,7 @@ from holdfast.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from . import model_choice, routing
     from .contract import (
-        Compaction,
+        CompactionResult,
         CostLine,
         DelegateResult,
         Equipment,
@@ -40,8 +40,8 @@ else:
         {
             "": "model_choice routing",
             ".contract": (
-                "Compaction CostLine DelegateResult Equipment Host InspectedBlock OutgoingRequest Provider "
-                "ProviderAnswer SideRequest Task Turn Unreachable Watch"
+                "CompactionResult CostLine DelegateResult Equipment Host InspectedBlock OutgoingRequest "
+                "Provider ProviderAnswer SideRequest Task Turn Unreachable Watch"
             ),
             ".effort": "DEFAULT check_effort lost_section price_of_change",
             ".log": "DAMAGED SUFFIX SessionOnDisk TORN listed log_path read_log",

@@ -32,7 +32,7 @@ RELEASE_S = 5.0
 log = logging.getLogger(__name__)
 
 
-class CachedContents:
+class SessionCachedContents:
     """The calls of all sessions of one `Sessions`. Lives in the loops that these are used in."""
 
     def __init__(self, engine: EngineCore, provider: Provider, clock: Callable[[], float]) -> None:

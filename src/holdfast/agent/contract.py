@@ -157,7 +157,7 @@ class DelegateResult(Struct, frozen=True, kw_only=True):
     """Calls and tokens, with those of its own sub-agents: input, read, written, output."""
 
 
-class Compaction(Struct, frozen=True, kw_only=True):
+class CompactionResult(Struct, frozen=True, kw_only=True):
     """What a compaction did, cost, and when it pays for itself: after `payback` more requests, None for never."""
 
     why: str

@@ -17,12 +17,12 @@ from .requests import pinned_block
 from .window.entries import (
     AssistantTurn,
     Compacted,
-    Context,
     Entry,
     GoalInjection,
     KnowledgeNews,
     MemoryChanged,
     SessionContext,
+    Timeline,
     TimelineItem,
     UserMessage,
 )
@@ -93,7 +93,7 @@ def _owners(session: Session) -> Iterator[tuple[str, int]]:
         if isinstance(entry, AssistantTurn):
             for message in entry_messages(entry, static):
                 yield from ((_owner(block, message, names), entry.at) for block in message.content)
-        elif isinstance(entry, Context):
+        elif isinstance(entry, Timeline):
             for item in entry.items:
                 yield from ((_item_owner(item), item.at) for _ in item_blocks(item, static.timezone))
         else:

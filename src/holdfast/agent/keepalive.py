@@ -27,7 +27,7 @@ TICK_S = 15.0
 logger = logging.getLogger(__name__)
 
 
-class Keepalive:
+class KeepaliveLoop:
     """Looks after the open conversations of a workspace, from the first one that asks for it until `stop`."""
 
     def __init__(self, sessions: Sessions) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.config.sections import Memory
+from holdfast.config.sections import MemorySettings
 from holdfast.facts import estimate
 from holdfast.memory import (
     EMPTY,
@@ -25,19 +25,19 @@ from holdfast.memory import (
     Delta,
     Knowledge,
     MemoryFiles,
-    Stable,
+    StableBlock,
     Surfacing,
     Vectors,
     digest,
     embedder,
     project_of,
 )
-from holdfast.memory import Context as Block
+from holdfast.memory import ContextBlock as Block
 from holdfast.notices import warn_once
 from holdfast.records.events import Event, MemoryEvicted, MemorySurfaced, MemoryUpdated, VolatileChanged
 from holdfast.store import Store
 
-from .window.entries import Context, Entry, MemoryChanged, TimelineItem, UserMessage
+from .window.entries import Entry, MemoryChanged, Timeline, TimelineItem, UserMessage
 from .window.state import says_nothing, told_hashes
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Memories:
         self._vectors: dict[str, Vectors | None] = {}
         self._loading = threading.Lock()
 
-    def of(self, memory: Memory, project: str = "") -> Knowledge | None:
+    def of(self, memory: MemorySettings, project: str = "") -> Knowledge | None:
         """What is known here, where there is a store. Reads files: not for an event loop."""
         if self._store is None:
             return None
@@ -60,7 +60,7 @@ class Memories:
         vectors = self._compared(self._store, memory)
         return Knowledge(self._store, self._tenant, project=named, clock=self._clock, vectors=vectors)
 
-    def _compared(self, store: Store, memory: Memory) -> Vectors | None:
+    def _compared(self, store: Store, memory: MemorySettings) -> Vectors | None:
         """Search by meaning, where a model is set and can be had."""
         place = memory.model_dir
         with self._loading:
@@ -96,16 +96,16 @@ def surfacing(session: Session) -> Surfacing | None:
     )
 
 
-async def stable_block(session: Session) -> Stable:
+async def stable_block(session: Session) -> StableBlock:
     """The stable block that a new conversation begins with."""
     chooser = surfacing(session)
     if chooser is None:
-        return Stable()
+        return StableBlock()
     fallback = "a session begins without its memory"
-    return await asyncio.to_thread(_tried, fallback, chooser.stable, now=session.clock()) or Stable()
+    return await asyncio.to_thread(_tried, fallback, chooser.stable, now=session.clock()) or StableBlock()
 
 
-def stable_events(stable: Stable) -> tuple[Event, ...]:
+def stable_events(stable: StableBlock) -> tuple[Event, ...]:
     """That the entries of the stable block stand in it; what it says stands in what the session is composed of."""
     return (replace(_surfaced("stable", stable, START), text=""),) if stable.entries else ()
 
@@ -203,7 +203,7 @@ def _unsaid(lost: Sequence[str], delta: Delta | None) -> tuple[Event, ...]:
     return (MemoryEvicted(entries=lost_entries, why=RESET),) if lost_entries else ()
 
 
-def _surfaced(place: str, source: Stable | Block | Delta, why: str) -> MemorySurfaced:
+def _surfaced(place: str, source: StableBlock | Block | Delta, why: str) -> MemorySurfaced:
     return MemorySurfaced(
         entries=tuple(id_ for id_, _ in source.entries),
         hashes=tuple(hash_ for _, hash_ in source.entries),
@@ -214,9 +214,9 @@ def _surfaced(place: str, source: Stable | Block | Delta, why: str) -> MemorySur
     )
 
 
-def _stable(session: Session) -> Stable:
+def _stable(session: Session) -> StableBlock:
     composed = session.state.composed
-    return Stable(text="" if composed is None else composed.preferences)
+    return StableBlock(text="" if composed is None else composed.preferences)
 
 
 def _last_user_text(session: Session) -> str | None:
@@ -229,7 +229,7 @@ def _last_user_text(session: Session) -> str | None:
 def _last(session: Session) -> str:
     """What the user said last."""
     for entry in reversed(session.state.window.entries):
-        for item in reversed(entry.items) if isinstance(entry, Context) else ():
+        for item in reversed(entry.items) if isinstance(entry, Timeline) else ():
             if isinstance(item, UserMessage):
                 return item.text
     return ""
@@ -253,7 +253,7 @@ def volatile_now(files: MemoryFiles) -> str:
 def files_told(entries: Iterable[Entry], queue: Iterable[TimelineItem] = ()) -> dict[str, str]:
     """The digest of what a conversation was last told of each file, or is about to be: what stands in its entries and
     waits in its queue counts, nothing else."""
-    items = [item for entry in entries if isinstance(entry, Context) for item in entry.items]
+    items = [item for entry in entries if isinstance(entry, Timeline) for item in entry.items]
     waiting = sorted(queue, key=lambda item: (item.at, item.seq))
     return {
         item.store: digest("" if item.text == EMPTY else item.text)

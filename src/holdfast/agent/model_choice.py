@@ -13,7 +13,7 @@ from holdfast.records.events import ModelRouted
 from .compaction.sizes import length
 from .contract import Watch
 from .routing import Conditions, Gate, ModelRoute, fallback, route
-from .window.entries import AssistantTurn, Context, UserMessage
+from .window.entries import AssistantTurn, Timeline, UserMessage
 from .window.state import Projection
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def warm(session: Session, model: str) -> int:
 
 def _has_images(state: Projection) -> bool:
     for entry in state.window.entries:
-        if isinstance(entry, Context) and any(isinstance(i, UserMessage) and i.attachments for i in entry.items):
+        if isinstance(entry, Timeline) and any(isinstance(i, UserMessage) and i.attachments for i in entry.items):
             return True
         if isinstance(entry, AssistantTurn) and any(_shows(message) for message in entry.results):
             return True

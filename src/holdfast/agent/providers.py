@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from holdfast import facts
-from holdfast.config.sections import Limits, Upstream
+from holdfast.config.sections import LimitSettings, UpstreamSettings
 from holdfast.errors import HoldfastError
 from holdfast.serving import encodings, is_loopback
 from holdfast.upstream import Address, HttpClient, Response, UpstreamError, parse_address
@@ -40,7 +40,7 @@ _HEADERS = {
     "user-agent": "holdfast",
 }
 _VERSION = "2023-06-01"
-_OPENAI = urlsplit(Upstream().openai).hostname
+_OPENAI = urlsplit(UpstreamSettings().openai).hostname
 _LARGEST = 4_194_304
 """Bytes of an answer to a call beside the requests."""
 _printable = re.compile(r"[!-~]+").fullmatch
@@ -51,10 +51,10 @@ class HttpProvider:
 
     def __init__(
         self,
-        upstream: Upstream,
+        upstream: UpstreamSettings,
         environ: Mapping[str, str] | None = None,
         *,
-        limits: Limits = Limits(),  # noqa: B008  a frozen value
+        limits: LimitSettings = LimitSettings(),  # noqa: B008  a frozen value
     ) -> None:
         self._environ = os.environ if environ is None else environ
         self._limits = limits
@@ -130,7 +130,7 @@ class HttpProvider:
         return key
 
 
-def not_served(model: str, upstream: Upstream) -> str:
+def not_served(model: str, upstream: UpstreamSettings) -> str:
     """Why no server can be asked for a model of this name; empty where one can. What no service has is asked for at a
     server of the user's, `upstream.openai`: a misspelled provider must not send a conversation to OpenAI."""
     provider, _, name = model.partition(":")
@@ -150,7 +150,7 @@ def not_served(model: str, upstream: Upstream) -> str:
 class HttpAnswer:
     """An answer on its way: its head, and its body as it comes."""
 
-    def __init__(self, response: Response, address: Address, limits: Limits) -> None:
+    def __init__(self, response: Response, address: Address, limits: LimitSettings) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
         self._response = response
@@ -186,7 +186,7 @@ def _credential(name: str, key: str) -> dict[str, str]:
     return {"x-goog-api-key": key} if name == "gemini" else {"authorization": f"Bearer {key}"}
 
 
-def _no_answer(address: Address, error: UpstreamError, limits: Limits) -> Unreachable:
+def _no_answer(address: Address, error: UpstreamError, limits: LimitSettings) -> Unreachable:
     """Why there is no answer."""
     where = address.netloc
     match error.kind:
@@ -206,7 +206,7 @@ def _no_answer(address: Address, error: UpstreamError, limits: Limits) -> Unreac
             return Unreachable(f"{where} broke the connection before it answered.")
 
 
-def _broken_off(address: Address, error: UpstreamError, limits: Limits) -> Unreachable:
+def _broken_off(address: Address, error: UpstreamError, limits: LimitSettings) -> Unreachable:
     if error.kind == "read_timeout":
         return Unreachable(f"{address.netloc} was silent for {limits.idle_s:g} seconds in the middle of its answer.")
     return Unreachable(f"{address.netloc} broke off in the middle of its answer.")

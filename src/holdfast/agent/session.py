@@ -40,7 +40,7 @@ from holdfast.wire import Body
 
 from . import compaction, costs, delegates, inspection, memory_updates, model_choice
 from .arguments import check_level, check_model, check_said, check_tasks, check_text, check_watched, checked_event
-from .contract import Compaction, CostLine, DelegateResult, InspectedBlock, Task, Turn, Watch
+from .contract import CompactionResult, CostLine, DelegateResult, InspectedBlock, Task, Turn, Watch
 from .effort import effort_members, lost_section, set_effort
 from .event_filter import from_tools, publish
 from .log import Log
@@ -380,7 +380,7 @@ class Session:
         check_text("set_goal", text, "set_goal('Ship it.')")
         self.log(GoalSet(goal=text.strip()), actor="user")
 
-    async def compact(self, *, watch: Watch | None = None, cancel: Cancel | None = None) -> Compaction:
+    async def compact(self, *, watch: Watch | None = None, cancel: Cancel | None = None) -> CompactionResult:
         """Put a summary in the place of old history, now."""
         check_watched("session.compact", watch, cancel)
         async with self._turn:

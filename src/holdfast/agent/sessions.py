@@ -44,11 +44,11 @@ from .arguments import (
     check_text,
     check_tools,
 )
-from .cached_contents import CachedContents
+from .cached_contents import SessionCachedContents
 from .contract import Equipment, Host
 from .effort import first_effort
 from .guides import agent_guides
-from .keepalive import Keepalive
+from .keepalive import KeepaliveLoop
 from .log import Log, SessionOnDisk, UnreadableLog, find, log_path, read_content, stored, unreadable
 from .log_content import Damage
 from .memory_updates import Memories
@@ -101,8 +101,8 @@ class Sessions:
         self._guides, self._sections = check_guides(equipment.guides), check_sections(equipment.sections)
         self._writing = LoopLock()
         self._open: dict[str, Session] = {}
-        self.contents = CachedContents(self.engine, self.provider, self.clock)
-        self.keepalive = Keepalive(self)
+        self.contents = SessionCachedContents(self.engine, self.provider, self.clock)
+        self.keepalive = KeepaliveLoop(self)
         self._memories = Memories(self.store, self.tenant, self.workspace, self.clock)
 
     @property

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from holdfast import facts
 from holdfast.config import Settings
-from holdfast.config.sections import Cache
+from holdfast.config.sections import CacheSettings
 from holdfast.core import NO_OUTLOOK, SECTIONS, Outlook, marks_nothing, split_sections
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate
@@ -222,7 +222,7 @@ def compose(
     return StableText(text=_joined(prompt.text, after), preloaded=prompt.preloaded, why=prompt.why)
 
 
-def outlook_of(cache: Cache, model: ModelFacts, *, opening: int = 0, calls: float = EXPECTED_CALLS) -> Outlook:
+def outlook_of(cache: CacheSettings, model: ModelFacts, *, opening: int = 0, calls: float = EXPECTED_CALLS) -> Outlook:
     """What a session is expected to do under a strategy. `two-point` marks tools and system text alone, so that no
     conversation passes the floor there; the others write those two for an hour where the model has one."""
     lasting = cache.strategy in ("economic", "three-block") or (cache.strategy == "zones" and not cache.adaptive)

@@ -10,7 +10,17 @@ from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import anthropic, chain, gemini, openai_breakpoints, providers
-    from .anthropic import EFFORT, AnthropicCache, Divergence, cold_writes, decide, diagnose, marked_prompt, reach
+    from .anthropic import (
+        EFFORT,
+        AnthropicCache,
+        Lookup,
+        ReportedDivergence,
+        cold_writes,
+        decide,
+        diagnose,
+        marked_prompt,
+        reach,
+    )
     from .entries import Entries
     from .gemini_contents import CachedContent, CachedContents
     from .noise import Noise, Noisy
@@ -23,7 +33,7 @@ else:
         __name__,
         {
             "": "anthropic chain gemini openai_breakpoints providers",
-            ".anthropic": "AnthropicCache Divergence EFFORT cold_writes decide diagnose marked_prompt reach",
+            ".anthropic": "AnthropicCache Lookup ReportedDivergence EFFORT cold_writes decide diagnose marked_prompt reach",
             ".entries": "Entries",
             ".gemini_contents": "CachedContent CachedContents",
             ".noise": "Noise Noisy",

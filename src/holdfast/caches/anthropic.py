@@ -174,31 +174,31 @@ def _effective(prompt: Prompt, model: ModelFacts) -> list[Mark]:
 _block = attrgetter("block")
 
 
-class Divergence(Struct, frozen=True):
+class ReportedDivergence(Struct, frozen=True):
     """Where a request departs from an earlier one: what a response's diagnostics say, and the tokens behind it."""
 
     reason: Diagnosis
     missed: int = 0
 
 
-def diagnose(previous: Prompt | None, prompt: Prompt) -> Divergence | None:
+def diagnose(previous: Prompt | None, prompt: Prompt) -> ReportedDivergence | None:
     """A15: the first section in which a request departs from the one it names; None if it extends it.
 
     Equal content under other settings is `unavailable`: the provider names sections, not parameters.
     """
     if previous is None:
-        return Divergence("previous_message_not_found")
+        return ReportedDivergence("previous_message_not_found")
     if previous.model != prompt.model:
-        return Divergence("model_changed", previous.tokens)
+        return ReportedDivergence("model_changed", previous.tokens)
     for index, (before, after) in enumerate(zip(previous.blocks, prompt.blocks, strict=False)):
         if before.digest != after.digest or before.section != after.section:
             sections = {before.section, after.section}
             if "tools" in sections:
-                return Divergence("tools_changed", previous.tokens)
+                return ReportedDivergence("tools_changed", previous.tokens)
             missed = previous.tokens - (previous.ends[index - 1] if index else 0)
-            return Divergence("system_changed" if "system" in sections else "messages_changed", missed)
+            return ReportedDivergence("system_changed" if "system" in sections else "messages_changed", missed)
     same = all(before == after for before, after in zip(previous.keys, prompt.keys, strict=False))
-    return None if same else Divergence("unavailable")
+    return None if same else ReportedDivergence("unavailable")
 
 
 class AnthropicCache:

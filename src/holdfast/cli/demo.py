@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast import facts
-from holdfast.demo import CLIENT_RUNS, CarelessClient, Saving, agent_savings, client_savings, session
+from holdfast.demo import CLIENT_RUNS, CarelessClient, MechanismSaving, agent_savings, client_savings, session
 from holdfast.errors import HoldfastError
 from holdfast.records.events import CacheBreak, CompactionCompleted, DelegateCompleted, SkillLoaded, ToolOffloaded
 from holdfast.wording import counted
@@ -34,7 +34,7 @@ from .setup import use_configured_facts
 from .tables import Column, dollars
 
 if TYPE_CHECKING:
-    from holdfast.demo import AgentRun, Run
+    from holdfast.demo import AgentRun, DemoRun
 
 Money = Callable[[Decimal | None], str]
 AGENT = "OWN AGENT"
@@ -162,7 +162,7 @@ def opening(model: str, room: int | None) -> Iterator[str]:
     )
 
 
-def figures(runs: Mapping[str, Run], agent: AgentRun | None, room: int | None) -> Iterator[str]:
+def figures(runs: Mapping[str, DemoRun], agent: AgentRun | None, room: int | None) -> Iterator[str]:
     """What each way of doing the session came to."""
     ways = [*runs, *(() if agent is None else (AGENT,))]
     columns = (Column("", 0), *(Column(name, rank, right=True) for rank, name in enumerate(ways, 1)))
@@ -199,7 +199,7 @@ def _paused(cause: str | None) -> bool:
     return cause is not None and cause.startswith("ttl_expired")
 
 
-def dearest(run: Run, room: int | None) -> Iterator[str]:
+def dearest(run: DemoRun, room: int | None) -> Iterator[str]:
     """What Holdfast says of the dearest break."""
     breaks = [each for each in run.breaks if each.reason is None]
     if breaks:
@@ -230,7 +230,7 @@ def happened(agent: AgentRun, room: int | None) -> Iterator[str]:
     )
 
 
-def saved(groups: Mapping[str, Sequence[Saving]], room: int | None) -> Iterator[str]:
+def saved(groups: Mapping[str, Sequence[MechanismSaving]], room: int | None) -> Iterator[str]:
     """What each mechanism saved, the most first."""
     yield from tables.wrapped(
         "What each mechanism saved: the session done again with something else INSTEAD of it, its COST then, and that "
@@ -254,7 +254,7 @@ def saved(groups: Mapping[str, Sequence[Saving]], room: int | None) -> Iterator[
     yield from tables.table(columns, rows, room)
 
 
-def _row(each: Saving, money: Money) -> tuple[str, ...]:
+def _row(each: MechanismSaving, money: Money) -> tuple[str, ...]:
     ratio = f"{each.without / each.cost:.2f}x" if each.cost else "-"
     return f"  {each.mechanism}", each.instead, money(each.without), money(each.saved), ratio
 
@@ -284,7 +284,7 @@ def payback(agent: AgentRun, room: int | None) -> Iterator[str]:
             return
 
 
-def told(runs: Mapping[str, Run], agent: AgentRun | None, room: int | None) -> Iterator[str]:
+def told(runs: Mapping[str, DemoRun], agent: AgentRun | None, room: int | None) -> Iterator[str]:
     as_sent, defaults, repaired = (run.sums.cost or Decimal(0) for run in runs.values())
     if not repaired:
         return

@@ -26,7 +26,7 @@ from holdfast.cli import bill, tables
 from holdfast.cli.repair_words import repair_option, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import Config, inert, load_config
-from holdfast.config.sections import Upstream
+from holdfast.config.sections import UpstreamSettings
 from holdfast.doctor import subscription_policy
 from holdfast.engine.passage import kill_switch
 from holdfast.errors import HoldfastError
@@ -98,7 +98,7 @@ def _through(
     """Run the client; its exit code, what the gateway saw of it, and how much that repairs."""
     run = secrets.token_hex(8)
     environ = launch.environment(client, os.environ)
-    chosen = launch.chosen(launch.client_name(client), environ, discovery.address(config), asdict(Upstream()))
+    chosen = launch.chosen(launch.client_name(client), environ, discovery.address(config), asdict(UpstreamSettings()))
     upstreams = {key: value for key, value in chosen.upstreams.items() if _is_free(config, key)}
     for value in upstreams.values():
         _say(f"the gateway forwards to {shown_address(value)}, the address in the environment")

@@ -16,7 +16,7 @@ from holdfast.cli.repair_words import or_set
 from holdfast.cli.tables import AT_LIST_PRICE, STARRED, Column, cost, dollars
 from holdfast.engine.identity import LOCAL
 from holdfast.errors import HoldfastError
-from holdfast.report import BreakReport, CallReport, LaneReport, Marker, PlanReport, RepairReport, SessionReport
+from holdfast.report import BreakReport, CallReport, LaneReport, PlanReport, RepairReport, SentMarker, SessionReport
 from holdfast.store import ShownEntry, Store
 from holdfast.wording import counted
 
@@ -278,7 +278,7 @@ def _plan(plan: PlanReport) -> Iterator[tuple[str, str]]:
         yield "Repaired" if repair.applied else "Suggested", _repair(repair)
 
 
-def _marker(marker: Marker) -> str:
+def _marker(marker: SentMarker) -> str:
     place = marker.path if marker.path is not None else f"block {marker.block}"
     return f"{place} for {marker.ttl}" if marker.ttl else place
 

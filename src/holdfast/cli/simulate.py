@@ -16,7 +16,7 @@ from holdfast.cli.noise import read_noise
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
-from holdfast.lab import NEEDED, RULES, TOLERANCE, Calibration, Rule, calibrate
+from holdfast.lab import NEEDED, RULES, TOLERANCE, Rule, TraceCalibration, calibrate
 from holdfast.report.logs import read
 from holdfast.simulator import Journal, Record, Simulator, SystemClock, VirtualClock, address_of, listen, serve
 from holdfast.simulator.script import ECHO, load_script
@@ -192,11 +192,11 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _summed(one: Calibration) -> dict[str, object]:
+def _summed(one: TraceCalibration) -> dict[str, object]:
     return {"trace": one.trace, "share": one.share, "enough": one.enough, **msgspec.to_builtins(one)}
 
 
-def _told(one: Calibration, all_rules: Calibration, without: Sequence[Rule]) -> str:
+def _told(one: TraceCalibration, all_rules: TraceCalibration, without: Sequence[Rule]) -> str:
     share = "" if one.share is None else f" ({one.share:.1%})"
     lines = [f"{one.trace}: {one.agreed} of {one.compared} requests agree within {TOLERANCE:.0%}{share}"]
     for lane, head in one.heads:

@@ -55,7 +55,7 @@ class MalformedError(Exception):
         self.reason, self.line = reason, line
 
 
-class Document(Struct, frozen=True):
+class ConfigDocument(Struct, frozen=True):
     """One file that was found: its name for messages, its table, the lines of its keys."""
 
     where: str
@@ -70,7 +70,7 @@ class Document(Struct, frozen=True):
         return self.lines.get(path)
 
 
-def parse(where: str, text: str, *, workspace: bool = False) -> Document:
+def parse(where: str, text: str, *, workspace: bool = False) -> ConfigDocument:
     try:
         table = tomllib.loads(text)
     except RecursionError as problem:
@@ -81,7 +81,7 @@ def parse(where: str, text: str, *, workspace: bool = False) -> Document:
         raise MalformedError(_AT.sub("", str(problem)), line) from problem
     except ValueError as problem:  # a number with more digits than Python converts
         raise MalformedError(str(problem), None) from problem
-    return Document(where, table, _lines(text), workspace)
+    return ConfigDocument(where, table, _lines(text), workspace)
 
 
 def _lines(text: str) -> dict[KeyPath, int]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from holdfast.errors import HoldfastError
 
-from .document import FILE, Document, parse, printable
+from .document import FILE, ConfigDocument, parse, printable
 from .keys import KEYS, SECTIONS, Key
 from .loader import _read
 from .parse import shown
@@ -141,7 +141,7 @@ def with_value(text: str, section: str, key: str, value: str) -> str:
     return bom + changed
 
 
-def _advice(document: Document, lines: list[str], section: str, assignment: str) -> str:
+def _advice(document: ConfigDocument, lines: list[str], section: str, assignment: str) -> str:
     """What to do by hand."""
     place = document.line((section, assignment.split(" ")[0]))
     line = "" if place is None else lines[place - 1]

@@ -31,7 +31,7 @@ _MOST = 4
 _ZONES = tuple(name for name, key in KEYS.items() if key.zones)
 
 
-class Situation(Struct, frozen=True):
+class KeyContext(Struct, frozen=True):
     """What decides whether a key acts: all values, the providers of the agent's models (none: not known), and whether
     the agent starts MCP servers."""
 
@@ -46,7 +46,7 @@ class Situation(Struct, frozen=True):
         return bool(self.providers) and self.providers.isdisjoint(providers)
 
 
-def _always(_: Situation) -> bool:
+def _always(_: KeyContext) -> bool:
     return True
 
 
@@ -57,7 +57,7 @@ class InertRule(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
     why: str
     doors: tuple[Door, ...] = DOORS
-    when: Callable[[Situation], bool] = _always
+    when: Callable[[KeyContext], bool] = _always
     detail: str = ""
     elsewhere: bool = False
     besides: tuple[str, ...] = ()
@@ -67,11 +67,11 @@ class InertRule(Struct, frozen=True, kw_only=True):
         return key not in self.besides and any(fnmatchcase(key, pattern) for pattern in self.keys)
 
 
-def _is(key: str, *values: Any) -> Callable[[Situation], bool]:
+def _is(key: str, *values: Any) -> Callable[[KeyContext], bool]:
     return lambda situation: situation.values[key] in values
 
 
-def _is_not(key: str, *values: Any) -> Callable[[Situation], bool]:
+def _is_not(key: str, *values: Any) -> Callable[[KeyContext], bool]:
     return lambda situation: situation.values[key] not in values
 
 
@@ -296,7 +296,7 @@ def notes(config: Config, agent: str | None = None) -> list[tuple[Inert, str]]:
 def _find(
     values: Mapping[str, Any], keys: Iterable[str], door: Door | None, providers: frozenset[str], mcp: bool = True
 ) -> list[Inert]:
-    situation = Situation(values, providers, mcp)
+    situation = KeyContext(values, providers, mcp)
     rules = [rule for rule in RULES if (door is None or door in rule.doors) and rule.when(situation)]
     inert: list[Inert] = []
     for key in keys:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.config.document import FILE, Document, MalformedError, parse, printable
+from holdfast.config.document import FILE, ConfigDocument, MalformedError, parse, printable
 from holdfast.config.resolution import Config, resolve
 from holdfast.errors import HoldfastError
 
@@ -24,7 +24,7 @@ def load(
     """The configuration of a workspace; `home` defaults to HOLDFAST_HOME, then to `~/.holdfast`."""
     user_home = _user_home(environ)
     home = home or holdfast_home(environ)
-    documents: list[Document] = []
+    documents: list[ConfigDocument] = []
     unread: list[str] = []
     folders = [home] if workspace is None or _same(home, workspace) else [home, workspace]
     for folder in folders:
@@ -78,7 +78,7 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _read(path: Path, *, workspace: bool) -> list[Document]:
+def _read(path: Path, *, workspace: bool) -> list[ConfigDocument]:
     """The file, or nothing where there is none; a HoldfastError where it cannot be used."""
     where = printable(path)
     try:

@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import Facts
 
 from . import servers
-from .document import DEFAULT, FILE, Document, Origin, printable
+from .document import DEFAULT, FILE, ConfigDocument, Origin, printable
 from .keys import (
     KEYS,
     RESERVED,
@@ -34,12 +34,12 @@ from .keys import (
 from .parse import NotAllowedError, check, expand, literal, mask, parse, quoted
 
 
-class Value(msgspec.Struct, frozen=True):
+class ResolvedValue(msgspec.Struct, frozen=True):
     value: Any
     origin: Origin
 
 
-Layer = dict[str, Value]
+Layer = dict[str, ResolvedValue]
 ROOTS = "skills.roots"
 PADDING_TEXT = "cache.padding_text"
 OWN_ROOTS = ("HOLDFAST_HOME/skills", "~/.agents/skills", "~/.claude/skills")
@@ -60,7 +60,7 @@ class View(msgspec.Struct, frozen=True):
     """What one agent sees: the typed settings, and the same values with their origins by dotted name."""
 
     settings: Settings
-    values: Mapping[str, Value]
+    values: Mapping[str, ResolvedValue]
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class Config(msgspec.Struct, frozen=True):
         """The settings of one agent; an agent without a block of its own has everyone's."""
         return self.by_agent.get(name, self.base).settings
 
-    def values(self, agent: str | None = None) -> Mapping[str, Value]:
+    def values(self, agent: str | None = None) -> Mapping[str, ResolvedValue]:
         """Every key's value and origin, by dotted name."""
         view = self.base if agent is None else self.by_agent.get(agent, self.base)
         return view.values
@@ -114,7 +114,7 @@ class Problems:
 
 
 def resolve(
-    documents: Sequence[Document],
+    documents: Sequence[ConfigDocument],
     environ: Mapping[str, str],
     flags: Mapping[str, object],
     *,
@@ -133,13 +133,13 @@ def resolve(
     names = {name: None for block in blocks for name in block}
 
     def view(*own: Layer) -> View:
-        values = {name: Value(key.default, DEFAULT) for name, key in KEYS.items()}
+        values = {name: ResolvedValue(key.default, DEFAULT) for name, key in KEYS.items()}
         for layer in (*layers, *own, over):
             _put(values, layer)
         _check_order(values, problems)
         for name, each in values.items():
             value = expand(KEYS[name], each.value, home=home, user_home=user_home)
-            values[name] = Value(value, each.origin)
+            values[name] = ResolvedValue(value, each.origin)
         return View(_settings(values), values)
 
     base = view()
@@ -159,11 +159,11 @@ def _put(values: Layer, layer: Layer) -> None:
     """Lay one layer over what is there."""
     for name, value in layer.items():
         if name == SERVERS and name in values:
-            value = Value(servers.merged(values[name].value, value.value), value.origin)
+            value = ResolvedValue(servers.merged(values[name].value, value.value), value.origin)
         values[name] = value
 
 
-def _settings(values: Mapping[str, Value]) -> Settings:
+def _settings(values: Mapping[str, ResolvedValue]) -> Settings:
     nested: dict[str, Any] = {}
     for name, value in values.items():
         *sections, last = name.split(".")
@@ -187,9 +187,9 @@ def _cut(name: str) -> str:
 def _checked(key: Key, value: object, origin: Origin, problems: Problems, *, text: bool = False) -> Layer:
     if key.name == SERVERS:
         table = literal(str(value)) if text else value
-        return {key.name: Value(servers.read(table, lambda steps: origin, problems.add), origin)}
+        return {key.name: ResolvedValue(servers.read(table, lambda steps: origin, problems.add), origin)}
     try:
-        return {key.name: Value(parse(key, str(value)) if text else check(key, value), origin)}
+        return {key.name: ResolvedValue(parse(key, str(value)) if text else check(key, value), origin)}
     except NotAllowedError:
         empty = ", none of them empty" if isinstance(value, list) and "" in value else ""
         allowed = f"it must be {key.allowed}{empty}{_meant(key, value)}"
@@ -207,12 +207,12 @@ def _meant(key: Key, value: object) -> str:
     return f"; did you mean {near}?" if near else ""
 
 
-def _file_layer(document: Document, problems: Problems) -> Layer:
+def _file_layer(document: ConfigDocument, problems: Problems) -> Layer:
     table = {name: value for name, value in document.table.items() if name != "agents"}
     return _walk(table, document, (), None, problems)
 
 
-def _agent_layers(document: Document, problems: Problems) -> dict[str, Layer]:
+def _agent_layers(document: ConfigDocument, problems: Problems) -> dict[str, Layer]:
     agents = document.table.get("agents", {})
     layers: dict[str, Layer] = {}
     for name, table in agents.items() if isinstance(agents, dict) else [("", agents)]:
@@ -225,7 +225,7 @@ def _agent_layers(document: Document, problems: Problems) -> dict[str, Layer]:
 
 
 def _walk(
-    table: Mapping[str, Any], document: Document, path: tuple[str, ...], agent: str | None, problems: Problems
+    table: Mapping[str, Any], document: ConfigDocument, path: tuple[str, ...], agent: str | None, problems: Problems
 ) -> Layer:
     """The known keys of a table of a file; everything else is a problem with the line it stands on."""
     layer: Layer = {}
@@ -240,7 +240,7 @@ def _walk(
             problems.add(origin, f"a workspace cannot set {name}; set it in {where}")
         elif name == SERVERS:
             place = partial(_place, document, origin, here if agent is None else ("agents", agent, *here))
-            layer[name] = Value(servers.read(value, place, problems.add, project=document.workspace), origin)
+            layer[name] = ResolvedValue(servers.read(value, place, problems.add, project=document.workspace), origin)
         elif name == ROOTS and document.workspace and (strange := _strange(value)):
             own = ", ".join(OWN_ROOTS)
             message = f"{name} names {quoted(strange)}, which is not in this workspace; its file may name {own} besides"
@@ -272,7 +272,7 @@ def _strange(value: object) -> str | None:
     return None
 
 
-def _place(document: Document, table: Origin, path: tuple[str, ...], steps: tuple[str, ...]) -> Origin:
+def _place(document: ConfigDocument, table: Origin, path: tuple[str, ...], steps: tuple[str, ...]) -> Origin:
     """Where a key within a table stands."""
     return msgspec.structs.replace(table, line=document.line((*path, *steps)))
 

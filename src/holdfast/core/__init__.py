@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .ledger import Ledger
     from .operating_context import SECTIONS
     from .padding import NO_OUTLOOK, PRELOADED, Outlook, PaddingRules, SkillBody, pad, skill_heading, split_sections
-    from .plan import DIGEST, Lookup, Plan, Sent, columns, head, is_result, kind_of
+    from .plan import DIGEST, Plan, Sent, columns, head, is_result, kind_of
     from .plan_variants import covered_by, marked
     from .pool import Effect, Pool, effect
     from .preflight import Preflight, calibrated
@@ -64,7 +64,7 @@ else:
             ".ledger": "Ledger",
             ".operating_context": "SECTIONS",
             ".padding": "NO_OUTLOOK Outlook PRELOADED PaddingRules SkillBody pad skill_heading split_sections",
-            ".plan": "DIGEST Lookup Plan Sent columns head is_result kind_of",
+            ".plan": "DIGEST Plan Sent columns head is_result kind_of",
             ".plan_variants": "covered_by marked",
             ".pool": "Effect Pool effect",
             ".preflight": "Preflight calibrated",

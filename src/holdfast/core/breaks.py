@@ -20,16 +20,16 @@ from decimal import Context, Decimal, localcontext
 
 from msgspec import Struct
 
-from holdfast.caches import Entry, Outcome
-from holdfast.config.sections import Breaks
+from holdfast.caches import Entry, Lookup, Outcome
+from holdfast.config.sections import BreaksSettings
 from holdfast.facts import ModelFacts, Rates
 from holdfast.records import CAUSES, CHANGES, BreakCause, Usage
 
 from .divergence import Comparison, Divergence
-from .plan import Lookup, Sent
+from .plan import Sent
 from .suspects import Grounds, Suspect, grounds, set_otherwise
 
-DEFAULTS = Breaks()
+DEFAULTS = BreaksSettings()
 _EXACT = Context(prec=60)
 
 
@@ -109,9 +109,9 @@ def judge(
     expectation: Expectation,
     usage: Usage,
     rates: Rates | None,
-    thresholds: Breaks = DEFAULTS,
+    thresholds: BreaksSettings = DEFAULTS,
     *,
-    tolerance: Breaks | None = None,
+    tolerance: BreaksSettings | None = None,
 ) -> Finding | None:
     """The break or reset that a billed usage shows, None where reads are within the thresholds of what they should be.
 
@@ -145,14 +145,14 @@ def judge(
     )
 
 
-def fell_short(expectation: Expectation, usage: Usage, thresholds: Breaks = DEFAULTS) -> bool:
+def fell_short(expectation: Expectation, usage: Usage, thresholds: BreaksSettings = DEFAULTS) -> bool:
     """Whether a billed usage read less than the thresholds allow."""
     expected = _expected(expectation, usage)
     lost = expected - usage.read
     return lost > thresholds.min_tokens and lost > _slack(thresholds, expected)
 
 
-def agrees(expectation: Expectation, usage: Usage, thresholds: Breaks = DEFAULTS) -> bool:
+def agrees(expectation: Expectation, usage: Usage, thresholds: BreaksSettings = DEFAULTS) -> bool:
     """Whether the provider read what was predicted, within the thresholds: neither less nor more (law 9)."""
     predicted = round(expectation.outcome.read * _scale(expectation, usage))
     apart = abs(predicted - usage.read)
@@ -166,7 +166,7 @@ def _expected(expectation: Expectation, usage: Usage) -> int:
     return round(expectation.expected * _scale(expectation, usage))
 
 
-def _slack(thresholds: Breaks, tokens: int) -> Decimal:
+def _slack(thresholds: BreaksSettings, tokens: int) -> Decimal:
     """The difference that both thresholds still allow. The share counts as it was written: 5% of 41,000 is 2,050 and
     not a hair more."""
     return max(Decimal(thresholds.min_tokens), Decimal(repr(thresholds.min_drop)) * tokens)

@@ -6,10 +6,10 @@ was trimmed, forked or answered in parallel has its own keys. Knows neither byte
 
 from __future__ import annotations
 
-from holdfast.caches import Entry, Prompt, entry_key, rules
+from holdfast.caches import Entry, Lookup, Prompt, entry_key, rules
 from holdfast.facts import ModelFacts
 
-from .plan import Lookup, Sent
+from .plan import Sent
 
 
 def fence(prompt: Prompt, pool: Lookup, now: float, *, frozen: int = 0) -> int:

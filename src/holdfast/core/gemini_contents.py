@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from msgspec import Struct, structs
 
-from holdfast.config.sections import Gemini
+from holdfast.config.sections import GeminiSettings
 from holdfast.facts import ModelFacts, Rates
 
 from .economics import uses_to_hold
@@ -265,7 +265,7 @@ def decide(
     wanted: ContentsRequest,
     model: ModelFacts,
     rates: Rates | None,
-    settings: Gemini,
+    settings: GeminiSettings,
     now: float,
 ) -> ContentsDecision:
     """What a request uses, and whether an object, or a larger one, pays for its lane by rule 5.8."""
@@ -283,7 +283,7 @@ def decide(
     return ContentsDecision(use, (*refresh, *commands), why)
 
 
-def due(objects: AgentContents, settings: Gemini, now: float) -> tuple[Command, ...]:
+def due(objects: AgentContents, settings: GeminiSettings, now: float) -> tuple[Command, ...]:
     """What is to be done between requests: delete what no lane needs, refresh what was used enough to go on."""
     commands: list[Command] = []
     for each in objects.held.values():
@@ -313,7 +313,7 @@ def _create(
     wanted: ContentsRequest,
     model: ModelFacts,
     rates: Rates | None,
-    settings: Gemini,
+    settings: GeminiSettings,
     now: float,
 ) -> tuple[tuple[Command, ...], str]:
     """The commands that bring about the largest object the request offers, or why there are none."""
@@ -339,7 +339,12 @@ def _create(
 
 
 def _pays(
-    best: Offer, found: HeldContents | None, wanted: ContentsRequest, model: ModelFacts, rates: Rates, settings: Gemini
+    best: Offer,
+    found: HeldContents | None,
+    wanted: ContentsRequest,
+    model: ModelFacts,
+    rates: Rates,
+    settings: GeminiSettings,
 ) -> bool:
     """Rule 5.8 with the uses expected in one life; a larger object must pay beside the one there is."""
     hours = Decimal(settings.ttl_s) / _HOUR
@@ -354,7 +359,7 @@ def _pays(
     return needed is not None and min(wanted.per_hour * float(hours), wanted.remaining) > float(needed)
 
 
-def _worth(wanted: ContentsRequest, model: ModelFacts, rates: Rates, settings: Gemini) -> float:
+def _worth(wanted: ContentsRequest, model: ModelFacts, rates: Rates, settings: GeminiSettings) -> float:
     """How many uses in one life pay for its storage, now that creating it has been paid: rule 5.8 without `in`."""
     gain = (rates.input - rates.read) * (1 - _implicit(wanted, model))
     storage = (rates.storage_hour or Decimal(0)) * settings.ttl_s / _HOUR
@@ -368,7 +373,7 @@ def _implicit(wanted: ContentsRequest, model: ModelFacts) -> Decimal:
     return Decimal(str(known if wanted.implicit is None else wanted.implicit))
 
 
-def _refresh(held: HeldContents, settings: Gemini, now: float, *, using: bool = False) -> tuple[Refresh, ...]:
+def _refresh(held: HeldContents, settings: GeminiSettings, now: float, *, using: bool = False) -> tuple[Refresh, ...]:
     """At its half life an object goes on if it was used since then, and so often that its storage pays."""
     if not held.live(now):
         return ()
@@ -378,7 +383,9 @@ def _refresh(held: HeldContents, settings: Gemini, now: float, *, using: bool = 
     return (Refresh(held.name, settings.ttl_s),)
 
 
-def _room(objects: AgentContents, settings: Gemini, now: float, keep: HeldContents | None) -> tuple[Delete, ...] | None:
+def _room(
+    objects: AgentContents, settings: GeminiSettings, now: float, keep: HeldContents | None
+) -> tuple[Delete, ...] | None:
     """Room for one more: nothing to do, or the least recently used give way; None while all are in active use.
 
     One that was used again in this life and not long ago would only be created anew by its own next request.

@@ -11,7 +11,7 @@ from math import log
 
 from msgspec import Struct, field, structs
 
-from holdfast.config.sections import Keepalive
+from holdfast.config.sections import KeepaliveSettings
 from holdfast.facts import ModelFacts, Rates, rates
 
 from .economics import chance_to_ping, pings_before_long
@@ -131,7 +131,7 @@ def decide(
     pings: Pings,
     spending: Spending,
     model: ModelFacts,
-    settings: Keepalive,
+    settings: KeepaliveSettings,
     now: float,
 ) -> Ping | str:
     """The next ping of an idle lane, or why there is none."""
@@ -194,7 +194,7 @@ def returned(pings: Pings, idle: IdleLane, read: int, price: Rates, now: float) 
     return structs.replace(after, row=0, returned=pings.returned + 1, saved=pings.saved + saving)
 
 
-def _obstacle(idle: IdleLane, pings: Pings, model: ModelFacts, settings: Keepalive, at: float) -> str | None:
+def _obstacle(idle: IdleLane, pings: Pings, model: ModelFacts, settings: KeepaliveSettings, at: float) -> str | None:
     """Why a lane gets no ping, whatever its chances are."""
     if not settings.enabled:
         return "keep-alive is off"

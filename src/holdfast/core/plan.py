@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.caches import Block, Entry, Mark, Prompt, Section
+from holdfast.caches import Block, Mark, Prompt, Section
 
 Kind = Literal["user", "tools"]
 """Whether a request follows something a user said, or stands inside a tool loop."""
@@ -23,14 +22,6 @@ SECTIONS: tuple[Section, ...] = ("tools", "system", "messages")
 _NUMBERS = {section: number for number, section in enumerate(SECTIONS)}
 _MESSAGES = bytes([_NUMBERS["messages"]])
 _COUNT = array("I").itemsize
-
-
-class Lookup(Protocol):
-    """Where entries are found; a pool is one, and so is `caches.entries.Entries`."""
-
-    def get(self, key: bytes) -> Entry | None: ...
-    def find(self, key: bytes, now: float) -> Entry | None: ...
-    def known(self, keys: Sequence[bytes]) -> tuple[Entry, ...]: ...
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches import Outcome, entry_key
-from holdfast.config.sections import Cache
+from holdfast.config.sections import CacheSettings
 from holdfast.facts import rates
 from holdfast.records import Usage
 
@@ -65,7 +65,9 @@ class _Arrival(Struct, frozen=True):
     now: float
 
 
-def prepare(tenant: Tenant, ledger: Ledger, request: PlanRequest, now: float, settings: Cache) -> PlannedRequest:
+def prepare(
+    tenant: Tenant, ledger: Ledger, request: PlanRequest, now: float, settings: CacheSettings
+) -> PlannedRequest:
     """Plan and predict a request, and register it as pending."""
     prompt, model = request.prompt, request.model
     client = tenant.experience.client(ledger.client)
@@ -181,7 +183,7 @@ def _take_back(tenant: Tenant, ledger: Ledger, prepared: PlannedRequest) -> None
 
 
 def settle(
-    tenant: Tenant, ledger: Ledger, prepared: PlannedRequest, usage: Usage, now: float, settings: Cache
+    tenant: Tenant, ledger: Ledger, prepared: PlannedRequest, usage: Usage, now: float, settings: CacheSettings
 ) -> Verdict:
     """Compare with what the provider billed, learn from it, and say what broke."""
     first_token(tenant, prepared, now)
@@ -313,7 +315,7 @@ def _compare_policies(arrival: _Arrival) -> float:
     return each[0]
 
 
-def _situation(arrival: _Arrival, pool: Pool, allowance: float, settings: Cache) -> Situation:
+def _situation(arrival: _Arrival, pool: Pool, allowance: float, settings: CacheSettings) -> Situation:
     request, comparison, head = arrival.request, arrival.comparison, arrival.blocks.head
     begins = comparison is None or comparison.course not in ("extension", "resend")
     start = arrival.tenant.start(request.prompt, head) if begins and request.common is None else Start()
@@ -364,7 +366,7 @@ def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone:
 
 
 def _turn(
-    ledger: Ledger, prepared: PlannedRequest, usage: Usage, finding: breaks.Finding | None, settings: Cache
+    ledger: Ledger, prepared: PlannedRequest, usage: Usage, finding: breaks.Finding | None, settings: CacheSettings
 ) -> tuple[retention.RetentionChange, ...]:
     model, before = prepared.request.model, ledger.retention
     turn = SettledCall(

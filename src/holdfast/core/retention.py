@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.caches import Mark
-from holdfast.config.sections import Cache
+from holdfast.config.sections import CacheSettings
 from holdfast.config.sections import Retention as Lifetime
 from holdfast.facts import ModelFacts
 
@@ -66,7 +66,7 @@ class RetentionChange(Struct, frozen=True):
     why: str
 
 
-def observe(state: Retention, turn: SettledCall, settings: Cache, model: ModelFacts) -> Retention:
+def observe(state: Retention, turn: SettledCall, settings: CacheSettings, model: ModelFacts) -> Retention:
     """The state after one more settled turn."""
     stable = turn.read > turn.baseline
     # A turn that had nothing beyond the baseline to read (the first one, a fork) is no evidence of instability.
@@ -96,7 +96,7 @@ def is_slow(state: Retention) -> bool:
     return state.slow >= SLOW_GAPS
 
 
-def lifetimes(state: Retention, settings: Cache, model: ModelFacts, *, subagent: bool = False) -> Lifetimes:
+def lifetimes(state: Retention, settings: CacheSettings, model: ModelFacts, *, subagent: bool = False) -> Lifetimes:
     """What the next request's zones ask for. A sub-agent is gone before a long entry would pay: always short."""
     base = override(settings, model) or settings.retention
     if base == "none":
@@ -111,14 +111,14 @@ def lifetimes(state: Retention, settings: Cache, model: ModelFacts, *, subagent:
     return _LONG if settings.promote_recent_zone and slow else _MIXED
 
 
-def _standing(state: Retention, settings: Cache) -> tuple[bool, bool]:
+def _standing(state: Retention, settings: CacheSettings) -> tuple[bool, bool]:
     """All that lifetimes depend on: whether reads are confirmed and nothing speaks against it, and if it is slow."""
     confirmed = state.large or state.reads >= settings.escalate_after_reads
     return confirmed and not state.unstable and not state.cooldown, state.slow >= SLOW_GAPS
 
 
 def changes(
-    before: Retention, after: Retention, settings: Cache, model: ModelFacts, *, subagent: bool = False
+    before: Retention, after: Retention, settings: CacheSettings, model: ModelFacts, *, subagent: bool = False
 ) -> tuple[RetentionChange, ...]:
     """What a settled turn changed, for the event."""
     if _standing(before, settings) == _standing(after, settings):
@@ -137,7 +137,7 @@ def changes(
     return tuple(found)
 
 
-def _why(after: Retention, settings: Cache) -> str:
+def _why(after: Retention, settings: CacheSettings) -> str:
     if after.cooldown:
         return f"an entry that should have lived was not read: short for {after.cooldown} turns"
     if after.unstable:
@@ -147,7 +147,7 @@ def _why(after: Retention, settings: Cache) -> str:
     return f"the first turn wrote more than {settings.escalate_first_write_tokens} tokens"
 
 
-def override(settings: Cache, model: ModelFacts) -> Lifetime | None:
+def override(settings: CacheSettings, model: ModelFacts) -> Lifetime | None:
     """The retention set for this model: of the prefixes that fit its name, with or without provider and vendor, the
     longest. None at all for a route that is said never to cache."""
     if model.provider == "openrouter" and settings.openrouter.caching == "never":
@@ -160,13 +160,13 @@ def override(settings: Cache, model: ModelFacts) -> Lifetime | None:
     return settings.retention_overrides[max(fitting, key=len)] if fitting else None
 
 
-def marks_nothing(settings: Cache, model: ModelFacts) -> bool:
+def marks_nothing(settings: CacheSettings, model: ModelFacts) -> bool:
     """Whether no marker of ours is set for this model."""
     general = settings.retention if settings.strategy == "zones" else None
     return settings.strategy == "passthrough" or (override(settings, model) or general) == "none"
 
 
-def lasting(pinned: tuple[Mark, ...], settings: Cache, model: ModelFacts) -> tuple[Mark, ...]:
+def lasting(pinned: tuple[Mark, ...], settings: CacheSettings, model: ModelFacts) -> tuple[Mark, ...]:
     """Pinned markers with the lifetime that is set for this model, if one is."""
     fixed = override(settings, model) if pinned else None
     if fixed is None:

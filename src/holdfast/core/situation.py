@@ -7,13 +7,13 @@ from math import inf
 
 from msgspec import Struct
 
-from holdfast.caches import Mark, Prompt
-from holdfast.config.sections import Cache
+from holdfast.caches import Lookup, Mark, Prompt
+from holdfast.config.sections import CacheSettings
 from holdfast.facts import ModelFacts
 
 from .experience import Experience
 from .ledger import Ledger
-from .plan import Kind, Lookup, Plan
+from .plan import Kind, Plan
 
 
 class Situation(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     now: float
     pool: Lookup
     ledger: Ledger
-    settings: Cache = Cache()
+    settings: CacheSettings = CacheSettings()
     experience: Experience | None = None
     volatile: frozenset[int] = frozenset()
     pinned: tuple[Mark, ...] = ()

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches import NEVER, Entry, Mark, Outcome, Prompt, Rules, anthropic, openai_breakpoints, rules
+from holdfast.caches import NEVER, Entry, Lookup, Mark, Outcome, Prompt, Rules, anthropic, openai_breakpoints, rules
 from holdfast.facts import ModelFacts
 from holdfast.records import BREAK_CAUSES, CHANGES, BreakCause
 from holdfast.records import expiry as expiry_cause
 
 from .divergence import Comparison
-from .plan import Lookup, Sent
+from .plan import Sent
 
 
 class Suspect(Struct, frozen=True):

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from . import agent, session
     from .agent import AgentRun
     from .arms import ARMS, WHOLE
-    from .runs import CarelessClient, Run
-    from .savings import CLIENT_RUNS, Saving, agent_savings, client_savings
+    from .runs import CarelessClient, DemoRun
+    from .savings import CLIENT_RUNS, MechanismSaving, agent_savings, client_savings
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -19,7 +19,7 @@ else:
             "": "agent session",
             ".agent": "AgentRun",
             ".arms": "ARMS WHOLE",
-            ".runs": "CarelessClient Run",
-            ".savings": "CLIENT_RUNS Saving agent_savings client_savings",
+            ".runs": "CarelessClient DemoRun",
+            ".savings": "CLIENT_RUNS MechanismSaving agent_savings client_savings",
         },
     )

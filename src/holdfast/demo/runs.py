@@ -34,7 +34,7 @@ _MOST = 10_000
 _UPSTREAMS = ("anthropic", "openai", "gemini", "openrouter")
 
 
-class Run(Struct, frozen=True):
+class DemoRun(Struct, frozen=True):
     """One way the session was sent: what it came to, what broke, how often which repair was made."""
 
     sums: Sums
@@ -53,7 +53,7 @@ class CarelessClient:
         self._results = demo_workspace.carried_out(workspace, turns)  # the same calls return the same in every run
         self._script = Script(name="demo", function=session.model(turns))
 
-    def run(self, title: str, flags: Mapping[str, object], skip: str = "") -> Run:
+    def run(self, title: str, flags: Mapping[str, object], skip: str = "") -> DemoRun:
         """The session with these settings, `skip` without one repair."""
         clock = VirtualClock(START)
         headers = {"x-holdfast-skip": skip} if skip else {}
@@ -105,7 +105,7 @@ def progress(title: str, turns: int) -> Iterator[Callable[[], None]]:
         yield lambda: bar.update(1)
 
 
-def _looked_at(config: Config) -> Run:
+def _looked_at(config: Config) -> DemoRun:
     """What the gateway's store says of a run."""
     store = open_existing(config.settings.store.url)
     if store is None:
@@ -118,7 +118,7 @@ def _looked_at(config: Config) -> Run:
                 for repair in call.plan.repairs if call.plan is not None else ():
                     if repair.applied:
                         repairs[repair.name] = repairs.get(repair.name, 0) + 1
-        return Run(report.bill(store).total, listing.breaks, repairs)
+        return DemoRun(report.bill(store).total, listing.breaks, repairs)
 
 
 _TIMEOUT_S = 60.0

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from . import session
 from .arms import ARMS, WHOLE
-from .runs import CarelessClient, Run, progress
+from .runs import CarelessClient, DemoRun, progress
 
 if TYPE_CHECKING:
     from .agent import AgentRun
@@ -34,7 +34,7 @@ REPAIRS = {
 """By the name of a repair: what it does, and what the client did instead."""
 
 
-class Saving(Struct, frozen=True):
+class MechanismSaving(Struct, frozen=True):
     """One mechanism: what stood in its place, and what the session cost with it and without."""
 
     mechanism: str
@@ -47,7 +47,7 @@ class Saving(Struct, frozen=True):
         return self.without - self.cost
 
 
-def client_savings(careless: CarelessClient, whole: Run) -> list[Saving]:
+def client_savings(careless: CarelessClient, whole: DemoRun) -> list[MechanismSaving]:
     """The savings of every repair that was made, and of the lifetimes: the careless session without one at a time."""
     flags = CLIENT_RUNS["REPAIRS ON"][1]
     cost = whole.sums.cost or Decimal(0)
@@ -55,13 +55,17 @@ def client_savings(careless: CarelessClient, whole: Run) -> list[Saving]:
     for name in sorted(whole.repairs):
         run = careless.run(f"all but {name}", flags, skip=name)
         mechanism, instead = REPAIRS.get(name, (name, "not done"))
-        savings.append(Saving(mechanism, instead, cost, run.sums.cost or Decimal(0)))
+        savings.append(MechanismSaving(mechanism, instead, cost, run.sums.cost or Decimal(0)))
     run = careless.run("all but chosen lifetimes", {**flags, "cache.strategy": "rolling"})
-    savings.append(Saving("lifetimes by expected cost", "5 minutes for all", cost, run.sums.cost or Decimal(0)))
+    savings.append(
+        MechanismSaving("lifetimes by expected cost", "5 minutes for all", cost, run.sums.cost or Decimal(0))
+    )
     return savings
 
 
-def agent_savings(folder: Path, model: str, turns: Sequence[session.DemoTurn]) -> tuple[AgentRun, list[Saving]]:
+def agent_savings(
+    folder: Path, model: str, turns: Sequence[session.DemoTurn]
+) -> tuple[AgentRun, list[MechanismSaving]]:
     """The agent's session, and what each mechanism saved in it: the session with one thing in another way each time."""
     from . import agent as demo_agent  # takes a second to import
 
@@ -71,6 +75,7 @@ def agent_savings(folder: Path, model: str, turns: Sequence[session.DemoTurn]) -
             played.append(demo_agent.play(arm, folder / f"agent-{number:02}", model, turns, on_turn))
     whole, *others = played
     savings = [
-        Saving(arm.mechanism, arm.instead, whole.cost, each.cost) for arm, each in zip(ARMS, others, strict=True)
+        MechanismSaving(arm.mechanism, arm.instead, whole.cost, each.cost)
+        for arm, each in zip(ARMS, others, strict=True)
     ]
     return whole, savings

@@ -33,7 +33,7 @@ from .lane import Arrival, Lane, PreparedCall, PrepareOptions, Saving, SideCall,
 from .marker_splices import marked
 from .partial_usage import Partial, billed
 from .persistence import DURABLE_TIMEOUT_S, wait
-from .repairs.savings import RepairSavings, Totals
+from .repairs.savings import RepairShadows, RepairTotals
 from .side_calls import Beside
 from .state import State, facts_of
 
@@ -64,7 +64,7 @@ class EngineCore(Beside):
         self._store = store
         self._strict, self._timeout_s = strict, timeout
         super().__init__(State(settings, store), bus, reports)
-        self.repair_savings = RepairSavings()
+        self.repair_savings = RepairShadows()
         self._locks = tuple(threading.RLock() for _ in range(LOCKS))
         self.state.keeper.end_left_behind()
 
@@ -282,7 +282,7 @@ class EngineCore(Beside):
         return self.state.settings_of(agent)
 
     @property
-    def repairs_save(self) -> Totals:
+    def repairs_save(self) -> RepairTotals:
         """What repairs would have saved of the calls that this engine has settled, to look at."""
         return self.repair_savings.totals
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from holdfast.caches import Outcome, Prompt
-from holdfast.config.sections import Gemini
+from holdfast.config.sections import GeminiSettings
 from holdfast.core import (
     AgentContents,
     Charge,
@@ -51,7 +51,7 @@ class _Held:
         return self._experience.objects.get(agent, AgentContents())
 
     def decide(
-        self, prepared: PreparedCall, ledger: Ledger, ahead: Odds, settings: Gemini, now: float
+        self, prepared: PreparedCall, ledger: Ledger, ahead: Odds, settings: GeminiSettings, now: float
     ) -> tuple[Use | None, tuple[SideCall, ...]]:
         """What the request names now, and the calls to make first. A creation is announced at once, so that no other
         request begins it too."""
@@ -120,7 +120,7 @@ class _Held:
     def drop(self, agent: str, create: Create) -> None:
         self._experience.objects[agent] = self.of(agent).dropped(create)
 
-    def due(self, settings: Gemini, now: float, agent: str) -> tuple[SideCall, ...]:
+    def due(self, settings: GeminiSettings, now: float, agent: str) -> tuple[SideCall, ...]:
         """What is to be done between requests."""
         objects = self._experience.objects[agent] = self._swept(agent, now)
         commands = contents.due(objects, settings, now)

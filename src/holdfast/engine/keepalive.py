@@ -12,12 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches import Entry, Mark, Outcome
+from holdfast.caches import Entry, Lookup, Mark, Outcome
 from holdfast.core import (
     Effect,
     IdleLane,
     Ledger,
-    Lookup,
     Ping,
     Plan,
     Pool,

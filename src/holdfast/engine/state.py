@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast import facts
 from holdfast.caches import Room
 from holdfast.config import Settings
-from holdfast.config.sections import Cache, Gemini, Keepalive, OpenAI
+from holdfast.config.sections import CacheSettings, GeminiSettings, KeepaliveSettings, OpenAISettings
 from holdfast.core import Ledger, Tenant
 from holdfast.core.repairs import ByteMemory
 from holdfast.facts import ModelFacts
@@ -52,9 +52,9 @@ _OBSERVING: dict[str, Any] = {
     "repair": "off",
     "edits": "never",
     "padding": "off",
-    "gemini": Gemini(enabled=False),
-    "openai": OpenAI(store_completions=False),
-    "keepalive": Keepalive(enabled=False),
+    "gemini": GeminiSettings(enabled=False),
+    "openai": OpenAISettings(store_completions=False),
+    "keepalive": KeepaliveSettings(enabled=False),
 }
 """The settings under which a request goes out as it came."""
 
@@ -75,7 +75,7 @@ class State:
         self._bodies: OrderedDict[tuple[str, str], Body] = OrderedDict()
         self._bytes = 0
 
-    def settings(self, lane: Lane) -> Cache:
+    def settings(self, lane: Lane) -> CacheSettings:
         settings = self._settings(lane.agent).cache
         return replace(settings, **_OBSERVING) if lane.observed else settings
 

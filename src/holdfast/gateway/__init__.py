@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .assembly import ACCESS_KEY, ADMIN_TOKEN, Gateway
     from .launch import READ
     from .request_reader import GatewayRequest
-    from .retention import AGENT, SESSIONS, Retention
+    from .retention import AGENT, SESSIONS, RetentionPeriod
     from .runs import RunSummary
     from .server import running, serve
 else:
@@ -26,7 +26,7 @@ else:
             ".assembly": "ACCESS_KEY ADMIN_TOKEN Gateway",
             ".launch": "READ",
             ".request_reader": "GatewayRequest",
-            ".retention": "AGENT Retention SESSIONS",
+            ".retention": "AGENT RetentionPeriod SESSIONS",
             ".runs": "RunSummary",
             ".server": "running serve",
         },

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.config.sections import Limits
+from holdfast.config.sections import LimitSettings
 from holdfast.engine import EngineCore, Lane
 from holdfast.engine.identity import LOCAL
 from holdfast.engine.passage import by_name, place_of
@@ -90,7 +90,7 @@ class App:
         pages: ASGIApp,
         pipeline: Pipeline,
         chores: Chores,
-        limits: Limits,
+        limits: LimitSettings,
         on_refused: Callable[[RefusedRequest], None] | None = None,
     ) -> None:
         self._entrance, self._routes, self._pages = entrance, routes, pages

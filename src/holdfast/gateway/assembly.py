@@ -25,7 +25,7 @@ from .chores import Chores
 from .origins import OriginPolicy
 from .pipeline import Pipeline
 from .request_reader import GatewayRequest
-from .retention import Retention
+from .retention import RetentionPeriod
 from .routes import Routes
 from .runs import Runs
 
@@ -60,7 +60,7 @@ class Gateway:
         admin = Admin(token, serves=serves(settings))
         self.store, trouble = _store(settings.store.url)
         self.switch.remember(self.store)
-        self.retention = Retention.configured(config)
+        self.retention = RetentionPeriod.configured(config)
         self.engine = EngineCore(
             config.for_agent,
             store=self.store,

@@ -27,7 +27,7 @@ from holdfast.wire import DIALECTS
 
 from .headers import to_send
 from .request_reader import GatewayRequest
-from .retention import AGENT, Retention
+from .retention import AGENT, RetentionPeriod
 from .routes import ProviderRoute
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Chores:
         store: Store | None = None,
         clock: Callable[[], float] = time.time,
         off: Callable[[], bool] = lambda: False,
-        retention: Retention | None = None,
+        retention: RetentionPeriod | None = None,
     ) -> None:
         self._off, self._retention = off, retention
         self._engine, self._settings, self._client = engine, settings, client
@@ -191,7 +191,7 @@ class Chores:
         except (HoldfastError, OSError) as problem:
             log.warning("what is old stays for now: %s", problem)
 
-    def _remove(self, store: Store, retention: Retention, now: float) -> None:
+    def _remove(self, store: Store, retention: RetentionPeriod, now: float) -> None:
         before = retention.cutoff(store, now)
         if before is None:
             return

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from holdfast.config.sections import Limits
+from holdfast.config.sections import LimitSettings
 from holdfast.core.repairs import MOVES
 from holdfast.engine.identity import HEADER as CLIENT_HEADER
 from holdfast.engine.identity import SDKS, Headers, client_of
@@ -64,7 +64,7 @@ class Pipeline:
         self,
         passages: Passages,
         client: HttpClient,
-        limits: Limits,
+        limits: LimitSettings,
         runs: Runs,
         on_end: Callable[[GatewayRequest], None],
     ) -> None:

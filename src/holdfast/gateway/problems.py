@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from starlette.types import Send
 
-from holdfast.config.sections import Limits
+from holdfast.config.sections import LimitSettings
 from holdfast.upstream import Address, UpstreamError
 from holdfast.wire import ERROR_TYPES, Dialect, WireError
 
@@ -51,7 +51,7 @@ async def send_own(send: Send, response: OwnResponse) -> None:
     await send({"type": "http.response.body", "body": response.body, "more_body": False})
 
 
-def too_many_streams(style: Dialect, limits: Limits) -> OwnResponse:
+def too_many_streams(style: Dialect, limits: LimitSettings) -> OwnResponse:
     most = limits.streams_per_tenant
     return problem(
         style,
@@ -61,7 +61,7 @@ def too_many_streams(style: Dialect, limits: Limits) -> OwnResponse:
     )
 
 
-def too_many_connections(style: Dialect, limits: Limits) -> OwnResponse:
+def too_many_connections(style: Dialect, limits: LimitSettings) -> OwnResponse:
     most = limits.connections
     return problem(
         style,
@@ -73,7 +73,7 @@ def too_many_connections(style: Dialect, limits: Limits) -> OwnResponse:
     )
 
 
-def too_large(style: Dialect, limits: Limits) -> OwnResponse:
+def too_large(style: Dialect, limits: LimitSettings) -> OwnResponse:
     most = limits.body_bytes
     return problem(
         style,
@@ -83,7 +83,7 @@ def too_large(style: Dialect, limits: Limits) -> OwnResponse:
     )
 
 
-def no_answer(upstream: Address, error: UpstreamError, limits: Limits) -> tuple[int, str]:
+def no_answer(upstream: Address, error: UpstreamError, limits: LimitSettings) -> tuple[int, str]:
     """The status and the sentence for a request that its provider did not answer."""
     where = f"upstream.{upstream.name} ({upstream.host} port {upstream.port})"
     match error.kind:
@@ -109,7 +109,7 @@ def no_answer(upstream: Address, error: UpstreamError, limits: Limits) -> tuple[
     return 504 if error.kind.endswith("timeout") else 502, f"{where} {reason}"
 
 
-def broken_off(upstream: Address, error: UpstreamError, limits: Limits) -> str:
+def broken_off(upstream: Address, error: UpstreamError, limits: LimitSettings) -> str:
     """Why an answer ended early, in a few words."""
     if error.kind == "read_timeout":
         return f"{upstream.host} was silent for {limits.idle_s:g} seconds"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from starlette.types import Message, Receive, Send
 
-from holdfast.config.sections import Limits
+from holdfast.config.sections import LimitSettings
 from holdfast.engine.passage import Passage
 from holdfast.serving import Arrived, Protocol
 
@@ -49,7 +49,7 @@ class GatewayRequest(Struct, eq=False):
             self.connection.on_leave = None
 
 
-async def receive_body(call: GatewayRequest, limits: Limits) -> bytes | OwnResponse:
+async def receive_body(call: GatewayRequest, limits: LimitSettings) -> bytes | OwnResponse:
     """All of the request's body, or why it is not taken. Its length is compared with what the head announced and with
     what the parser read, so that no part of a body goes on for the whole."""
     body = await _body(call, limits)
@@ -66,7 +66,7 @@ async def receive_body(call: GatewayRequest, limits: Limits) -> bytes | OwnRespo
     return problem(call.route.style, 400, message, close=True)
 
 
-async def _body(call: GatewayRequest, limits: Limits) -> bytes | OwnResponse:
+async def _body(call: GatewayRequest, limits: LimitSettings) -> bytes | OwnResponse:
     most = limits.body_bytes
     if call.arrived.whole and len(call.arrived) <= most and not call.connection.lost:  # most came with their heads
         return call.arrived.take()
@@ -100,7 +100,7 @@ async def drain(receive: Receive, first: Mapping[str, str]) -> None:
         return
 
 
-async def _too_large(call: GatewayRequest, limits: Limits) -> OwnResponse:
+async def _too_large(call: GatewayRequest, limits: LimitSettings) -> OwnResponse:
     await drain(call.receive, call.first)
     return too_large(call.route.style, limits)
 

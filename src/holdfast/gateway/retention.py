@@ -25,7 +25,7 @@ _DAY_S = 86_400.0
 _US = 1_000_000
 
 
-class Retention(Struct, frozen=True):
+class RetentionPeriod(Struct, frozen=True):
     """`days` that things are kept, 0: for ever. `chosen`: by the user."""
 
     days: int
@@ -33,7 +33,7 @@ class Retention(Struct, frozen=True):
     home: Path
 
     @classmethod
-    def configured(cls, config: Config) -> Retention:
+    def configured(cls, config: Config) -> RetentionPeriod:
         chosen = config.origin("store.retention").kind != "default"
         return cls(config.settings.store.retention, chosen, config.home)
 

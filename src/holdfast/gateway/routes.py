@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from holdfast.config.sections import Upstream
+from holdfast.config.sections import UpstreamSettings
 from holdfast.upstream import Address, parse_address
 from holdfast.wire import DIALECTS, Dialect
 
@@ -53,7 +53,7 @@ class ProviderRoute(Struct, frozen=True):
 class Routes:
     """The routes to the configured upstreams."""
 
-    def __init__(self, upstreams: Upstream) -> None:
+    def __init__(self, upstreams: UpstreamSettings) -> None:
         self.addresses = {name: parse_address(name, getattr(upstreams, name)) for name in NAMES}
 
     def find(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> ProviderRoute | None:

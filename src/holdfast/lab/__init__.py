@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from holdfast.report.logs.trace_files import read, write
     from holdfast.report.logs.traces import Shape, ShapeBlock, Trace, TraceStep, lanes
 
-    from .calibration import NEEDED, RULES, TOLERANCE, Calibration, Rule, calibrate
+    from .calibration import NEEDED, RULES, TOLERANCE, Rule, TraceCalibration, calibrate
     from .client_faults import FAULTS, Fault
     from .contenders import DEFAULT, STRATEGY_NAMES, Repair, summary
     from .gaps import PATTERNS, SEEDS, with_gaps
     from .lab import Lab, run
-    from .marker_plans import MarkerPlan, Ping, TimedCall, cost, outcomes, rolling
+    from .marker_plans import MarkerPlan, PlannedPing, TimedCall, cost, outcomes, rolling
     from .models import Course, Used, facts_of, own_model, recorded, used_models
     from .optimum.search import Optimum, optimal
     from .options import ReplayOptions
@@ -27,12 +27,12 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".calibration": "Calibration NEEDED RULES Rule TOLERANCE calibrate",
+            ".calibration": "TraceCalibration NEEDED RULES Rule TOLERANCE calibrate",
             ".client_faults": "FAULTS Fault",
             ".contenders": "DEFAULT Repair STRATEGY_NAMES summary",
             ".gaps": "PATTERNS SEEDS with_gaps",
             ".lab": "Lab run",
-            ".marker_plans": "MarkerPlan Ping TimedCall cost outcomes rolling",
+            ".marker_plans": "MarkerPlan PlannedPing TimedCall cost outcomes rolling",
             ".models": "Course Used facts_of own_model recorded used_models",
             ".optimum.search": "Optimum optimal",
             ".options": "ReplayOptions",

@@ -39,7 +39,7 @@ class Disagreement(Struct, frozen=True):
     why: str
 
 
-class Calibration(Struct, frozen=True):
+class TraceCalibration(Struct, frozen=True):
     """How one trace compared. The first request of a lane is not counted, which it starts from, nor the one that told
     where its head ends: what is taken from a bill cannot confirm it."""
 
@@ -60,7 +60,7 @@ class Calibration(Struct, frozen=True):
         return self.share is not None and self.share >= NEEDED
 
 
-def calibrate(trace: Trace, *, without: Sequence[Rule] = ()) -> Calibration:
+def calibrate(trace: Trace, *, without: Sequence[Rule] = ()) -> TraceCalibration:
     """Compare a shape trace with the rules, all of them or without some: then it must disagree."""
     disagreements: list[Disagreement] = []
     numbers: list[int] = []
@@ -76,7 +76,7 @@ def calibrate(trace: Trace, *, without: Sequence[Rule] = ()) -> Calibration:
     disagreements.sort(key=lambda one: one.number)
     every = {name: steps for name, steps in every.items() if steps}
     heads = tuple((name, head_of(steps)) for name, steps in every.items())
-    return Calibration(
+    return TraceCalibration(
         trace.name,
         len(every),
         compared,

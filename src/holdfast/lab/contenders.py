@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from msgspec import Struct
 
-from holdfast.config.sections import Cache, Strategy
+from holdfast.config.sections import CacheSettings, Strategy
 from holdfast.core.strategies import STRATEGIES
 from holdfast.errors import HoldfastError
 
@@ -49,7 +49,7 @@ DEFAULT = ("economic", "rolling", "automatic", "none", OPTIMAL)
 ALL = tuple(name for name in STRATEGY_NAMES if name not in ("rolling-5m", "two-point-5m", "passthrough"))
 """What `all` means: everything but what is the same under another name."""
 
-_PASSING = Cache(strategy="passthrough", repair="off")
+_PASSING = CacheSettings(strategy="passthrough", repair="off")
 
 
 class Contender(Struct, frozen=True):
@@ -58,7 +58,7 @@ class Contender(Struct, frozen=True):
 
     name: str
     kind: Kind
-    settings: Cache
+    settings: CacheSettings
     peer: Peer | None = None
 
 
@@ -86,7 +86,7 @@ def _contender(name: str, client: Peer | None, repair: Repair) -> Contender:
     if name not in STRATEGY_NAMES:
         raise HoldfastError(f"there is no strategy {name!r}; {nearest(name, (*STRATEGY_NAMES, 'all'))}")
     long = {"": "long"} if name.endswith("-1h") else {}
-    settings = Cache(
+    settings = CacheSettings(
         strategy=FIXED.get(name) or cast(Strategy, name),
         client_markers="manage" if client is None else "improve",
         repair=repair,

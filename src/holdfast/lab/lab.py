@@ -42,7 +42,7 @@ from .sessions import (
     with_bills,
     with_warmth,
 )
-from .tally import Tally, with_spread
+from .tally import ContenderTally, with_spread
 
 Progress = Callable[[int], None]
 """Told how many more requests have been played."""
@@ -85,7 +85,7 @@ class Lab:
                 if self._bodies(sessions, course):
                     for model in _models(sessions, course).values():
                         dialect_of(model)
-        self._totals: dict[tuple[str, str], Tally] = {}
+        self._totals: dict[tuple[str, str], ContenderTally] = {}
         self._sessions: list[SessionResult] = []
         self.finished = 0
         """Sessions that all contenders have played."""
@@ -168,7 +168,7 @@ class Lab:
             groups |= dict.fromkeys((course.name, *course.models))
         return list(groups)
 
-    def _whole(self) -> list[tuple[tuple[str, str], Tally]]:
+    def _whole(self) -> list[tuple[tuple[str, str], ContenderTally]]:
         """The sums of those that played every session that was played; the optimum cannot always be found, and not
         every session tells what was billed."""
         most: dict[str, int] = {}
@@ -178,7 +178,7 @@ class Lab:
 
     def _session(self, play_: _Play, ways: dict[str, Way], dump: Dump | None, progress: Progress) -> None:
         """One session under every contender; nothing of it counts before the last of them is through."""
-        tallies: dict[str, dict[str, Tally]] = {}
+        tallies: dict[str, dict[str, ContenderTally]] = {}
         session, models = play_.turns, play_.models
         best = self._best(play_)
         for contender in self.contenders:
@@ -188,7 +188,7 @@ class Lab:
             if marks is None:
                 continue
             started = perf_counter()
-            tallies[contender.name] = parts = {ref: Tally(model) for ref, model in models.items()}
+            tallies[contender.name] = parts = {ref: ContenderTally(model) for ref, model in models.items()}
             if contender.name not in ways or self.options.fresh:
                 ways[contender.name] = _way(contender, bodies=play_.bodies)
             if dump is not None:
@@ -207,7 +207,9 @@ class Lab:
             tallies[BILLED] = billed
         self._count(play_, tallies, {ref: _ideal(session, ref, models, marks) for ref, marks in best.items()})
 
-    def _count(self, play_: _Play, tallies: dict[str, dict[str, Tally]], ideal: dict[str, Tally | None]) -> None:
+    def _count(
+        self, play_: _Play, tallies: dict[str, dict[str, ContenderTally]], ideal: dict[str, ContenderTally | None]
+    ) -> None:
         """Add a session up: on each of its models, and on all of them where its course has several."""
         totals, sessions = dict(self._totals), list(self._sessions)
         several = len(play_.course.models) > 1
@@ -217,10 +219,10 @@ class Lab:
                 part.compare(ideal[ref])
             groups = [(ref, part, billed and billed[ref]) for ref, part in parts.items()]
             if several:
-                whole = None if billed is None else Tally(None).joined(*billed.values())
-                groups.insert(0, (play_.course.name, Tally(None).joined(*parts.values()), whole))
+                whole = None if billed is None else ContenderTally(None).joined(*billed.values())
+                groups.insert(0, (play_.course.name, ContenderTally(None).joined(*parts.values()), whole))
             for group, tally, bill in groups:
-                start = Tally(None if several and group == play_.course.name else play_.models[group])
+                start = ContenderTally(None if several and group == play_.course.name else play_.models[group])
                 totals[group, name] = start.joined(totals.get((group, name)), tally)
                 sessions.append(
                     SessionResult(
@@ -240,11 +242,11 @@ class Lab:
         # at once: Ctrl-C may come at any moment
         self._totals, self._sessions, self.finished, self._warm = totals, sessions, self.finished + 1, warm
 
-    def _billed(self, play_: _Play) -> dict[str, Tally] | None:
+    def _billed(self, play_: _Play) -> dict[str, ContenderTally] | None:
         """What the session was billed, by its models, where that was recorded for all of it and has a price."""
         if not self.options.billed(play_.trace):
             return None
-        parts = {ref: Tally(model) for ref, model in play_.models.items()}
+        parts = {ref: ContenderTally(model) for ref, model in play_.models.items()}
         for turn in play_.turns:
             ref = turn.prompt.model
             bill = None if turn.bill is None else _priced(turn.bill, play_.models[ref])
@@ -363,11 +365,11 @@ def _optimal(
 
 def _ideal(
     session: Sequence[TimedRequest], ref: str, models: dict[str, ModelFacts], marks: list[tuple[Mark, ...]] | None
-) -> Tally | None:
+) -> ContenderTally | None:
     """What the optimum of one model costs."""
     if marks is None:
         return None
-    tally = Tally(models[ref])
+    tally = ContenderTally(models[ref])
     for usage in bounds.billed([turn for turn in session if turn.prompt.model == ref], marks, models[ref]):
         tally.pay(usage)
     return tally

@@ -30,7 +30,7 @@ class TimedCall(Struct, frozen=True):
     """An entry on its prefix that somebody else has left behind and that is alive when it starts."""
 
 
-class Ping(Struct, frozen=True):
+class PlannedPing(Struct, frozen=True):
     """A keep-alive: at this time the prefix of `calls[call]` up to `block` is read and nothing is answered."""
 
     at: float
@@ -95,7 +95,7 @@ def _whole(*figures: Decimal) -> int:
 
 
 def outcomes(
-    calls: Sequence[TimedCall], plan: MarkerPlan, model: ModelFacts, pings: Sequence[Ping] = ()
+    calls: Sequence[TimedCall], plan: MarkerPlan, model: ModelFacts, pings: Sequence[PlannedPing] = ()
 ) -> list[Outcome]:
     """What the cache makes of each call under a plan, and after them of each ping, in their order."""
     cache = AnthropicCache(model)
@@ -116,12 +116,12 @@ def outcomes(
     return of_calls + of_pings
 
 
-def cost(calls: Sequence[TimedCall], plan: MarkerPlan, model: ModelFacts, pings: Sequence[Ping] = ()) -> Decimal:
+def cost(calls: Sequence[TimedCall], plan: MarkerPlan, model: ModelFacts, pings: Sequence[PlannedPing] = ()) -> Decimal:
     """The input of all calls and pings under a plan, in plain input tokens."""
     return prices(model).tokens(spent(calls, plan, model, pings))
 
 
-def spent(calls: Sequence[TimedCall], plan: MarkerPlan, model: ModelFacts, pings: Sequence[Ping] = ()) -> int:
+def spent(calls: Sequence[TimedCall], plan: MarkerPlan, model: ModelFacts, pings: Sequence[PlannedPing] = ()) -> int:
     """The same in the units of `prices`."""
     price = prices(model)
     return sum(price.of(outcome) for outcome in outcomes(calls, plan, model, pings))
@@ -140,7 +140,7 @@ def _last_of_sections(prompt: Prompt) -> list[int]:
     return list(last.values())
 
 
-def _prefix(calls: Sequence[TimedCall], ping: Ping) -> Prompt:
+def _prefix(calls: Sequence[TimedCall], ping: PlannedPing) -> Prompt:
     whole, end = calls[ping.call].prompt, ping.block + 1
     return replace(
         whole, blocks=whole.blocks[:end], keys=whole.keys[:end], ends=whole.ends[:end], marks=(Mark(ping.block, "5m"),)

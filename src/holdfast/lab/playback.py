@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from holdfast.caches import Cache as Provider
 from holdfast.caches import Mark, Outcome, Prompt, cache
 from holdfast.config import Settings
-from holdfast.config.sections import Cache
+from holdfast.config.sections import CacheSettings
 from holdfast.core import Ledger, Plan
 from holdfast.core import planner as core
 from holdfast.engine import EngineCore, Lane, marked
@@ -131,7 +131,7 @@ class CoreWay:
 
     def __init__(
         self,
-        settings: Cache,
+        settings: CacheSettings,
         model: ModelFacts | Believed,
         *,
         mode: str | Mode = "",
@@ -176,7 +176,7 @@ class EngineWay:
     one."""
 
     def __init__(
-        self, settings: Cache, model: ModelFacts | Believed, *, mode: str | Mode = "", automatic: bool = False
+        self, settings: CacheSettings, model: ModelFacts | Believed, *, mode: str | Mode = "", automatic: bool = False
     ) -> None:
         self._engine = EngineCore(Settings(cache=settings))
         self._believed, self._mode = _believed(model), _mode(mode)
@@ -220,7 +220,7 @@ class EngineWay:
 def replay(
     calls: Sequence[TimedCall],
     model: ModelFacts,
-    settings: Cache,
+    settings: CacheSettings,
     *,
     tenant: core.Tenant | None = None,
     client: str = "",

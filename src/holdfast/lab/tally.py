@@ -24,7 +24,7 @@ _EXACT = Context(prec=60)
 _NO_RESET = ("ttl_expired", "likely_server_side")  # lost for another reason than that the prefix changed
 
 
-class Tally:
+class ContenderTally:
     """The requests of one contender on one model, or on several (None); `least` is the optimum of the same requests, in
     the units of `prices`, and `least_dollars` in dollars, None where there is none."""
 
@@ -58,7 +58,7 @@ class Tally:
         self.units += self._prices.of_usage(billed)
         self._pay(billed)
 
-    def joined(self, *others: Tally | None) -> Tally:
+    def joined(self, *others: ContenderTally | None) -> ContenderTally:
         """This one with what others have counted."""
         for other in others:
             if other is None:
@@ -74,7 +74,7 @@ class Tally:
             self.least_dollars = _sum(self.least_dollars, other.least_dollars)
         return self
 
-    def compare(self, optimum: Tally | None) -> None:
+    def compare(self, optimum: ContenderTally | None) -> None:
         """Remember what the optimum of the same requests costs."""
         self.least = None if optimum is None else optimum.units
         self.least_dollars = None if optimum is None else optimum.dollars
@@ -90,7 +90,7 @@ class Tally:
             return self.units / self.least if self.least else None
         return _ratio(self.dollars, self.least_dollars)
 
-    def over(self, other: Tally) -> float | None:
+    def over(self, other: ContenderTally) -> float | None:
         """What this costs over what another one does for the same requests."""
         if self._prices is not None:
             return self.units / other.units if other.units else None

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
         CATEGORIES,
         PREFERENCE,
         Category,
-        Context,
+        ContextBlock,
         Delta,
         Hit,
         KnowledgeCategory,
         KnowledgeEntry,
         KnowledgeFilter,
-        Stable,
+        StableBlock,
     )
     from .files import FILES, STORES, MemoryFiles, digest
     from .ids import LEAST, begun, is_id, is_named, project_of, tidy
@@ -43,8 +43,8 @@ else:
             ".checks": "project_name",
             ".embedders": "embedder",
             ".entries": (
-                "CATEGORIES Category Context Delta Hit KnowledgeCategory KnowledgeEntry KnowledgeFilter "
-                "PREFERENCE Stable"
+                "CATEGORIES Category ContextBlock Delta Hit KnowledgeCategory KnowledgeEntry "
+                "KnowledgeFilter PREFERENCE StableBlock"
             ),
             ".files": "FILES MemoryFiles STORES digest",
             ".ids": "LEAST begun is_id is_named project_of tidy",

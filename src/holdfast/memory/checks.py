@@ -185,7 +185,7 @@ def _confidence(value: float) -> float:
     return abs(float(value))  # minus zero is zero
 
 
-class Passage(Struct, frozen=True):
+class RefusedPassage(Struct, frozen=True):
     """A passage that memory refuses."""
 
     text: str
@@ -197,7 +197,7 @@ class Passage(Struct, frozen=True):
 _AS_FACT = "write what is the case and who said so, as a fact"
 
 
-def refused(text: str) -> Passage | None:
+def refused(text: str) -> RefusedPassage | None:
     """The first passage of a text that memory refuses."""
     folded = _folded(text)
     for pattern, why in (
@@ -207,9 +207,11 @@ def refused(text: str) -> Passage | None:
         (_ORDERS, f"reads as an order about a model's instructions; {_AS_FACT}"),
     ):
         if match := pattern.search(folded):
-            return Passage(" ".join(match[0].split()), why)
+            return RefusedPassage(" ".join(match[0].split()), why)
     if holds_key(text) or _PRIVATE in text or any(_secrets(text)):
-        return Passage("", "looks like a password, key or token; memory holds no secrets, say where it is kept instead")
+        return RefusedPassage(
+            "", "looks like a password, key or token; memory holds no secrets, say where it is kept instead"
+        )
     return None
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.config.sections import Memory
+from holdfast.config.sections import MemorySettings
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Embedder(Protocol):
         ...
 
 
-def embedder(settings: Memory) -> Embedder | str:
+def embedder(settings: MemorySettings) -> Embedder | str:
     """The model that the settings name; where there is none to be had, why search goes by words alone, in one sentence.
     Loaded when it is first used: make one and share it, it holds some 100 MB."""
     if not settings.model_dir:

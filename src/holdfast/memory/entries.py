@@ -35,14 +35,14 @@ class Hit(Struct, frozen=True):
     score: float
 
 
-class Stable(Struct, frozen=True, kw_only=True):
+class StableBlock(Struct, frozen=True, kw_only=True):
     """The text of the stable block (empty: there is none), and its entries."""
 
     text: str = ""
     entries: Known = ()
 
 
-class Context(Struct, frozen=True, kw_only=True):
+class ContextBlock(Struct, frozen=True, kw_only=True):
     """The context block of the placement `blocks`."""
 
     text: str = ""

@@ -20,7 +20,7 @@ from typing import BinaryIO, Literal
 
 from msgspec import Struct
 
-from holdfast.config.sections import Memory
+from holdfast.config.sections import MemorySettings
 from holdfast.errors import HoldfastError
 from holdfast.tools import directory, no_file, open_file
 
@@ -86,7 +86,7 @@ class _Content(Struct, frozen=True, kw_only=True):
 class MemoryFiles:
     """The two files in `directory`, which is the `.holdfast` of a workspace. Any number of processes may use them."""
 
-    def __init__(self, directory: Path, settings: Memory = Memory()) -> None:  # noqa: B008  frozen
+    def __init__(self, directory: Path, settings: MemorySettings = MemorySettings()) -> None:  # noqa: B008  frozen
         directory = Path(directory).absolute()
         self._base, self._folder = directory.parent, directory.name
         self._settings = settings

@@ -29,7 +29,7 @@ from holdfast.store import Store, VersionConflictError
 from holdfast.wire import DIALECTS, Body, Injected, Reading, continued_id, inject, is_too_long
 
 from .ids import is_named
-from .injection_policy import Decision, InjectionRequest, again, begin, present_in, texts_of
+from .injection_policy import InjectionDecision, InjectionRequest, again, begin, present_in, texts_of
 from .injection_state import LaneMemory, PresentDeltas, RecentLane, RecentLanes, decode, encode
 from .knowledge import Knowledge
 from .surface import Surfacing
@@ -161,7 +161,7 @@ class MemoryInjector:
             refresh=recent.refresh,
         )
 
-    def _decide(self, request: InjectionRequest, memory: LaneMemory | None) -> Decision:
+    def _decide(self, request: InjectionRequest, memory: LaneMemory | None) -> InjectionDecision:
         """The memory of a request; that of the request before where nothing new can be looked up."""
         if memory is None:
             inherited = self._inherited(request.lane) if request.last is None else None
@@ -169,7 +169,7 @@ class MemoryInjector:
         try:
             return again(request, memory)
         except HoldfastError:
-            return Decision(memory=memory, before=memory)
+            return InjectionDecision(memory=memory, before=memory)
 
     def _inherited(self, lane: Lane) -> LaneMemory | None:
         """The memory of the conversation that a lane was forked from. A sub-agent inherits none."""
@@ -179,7 +179,7 @@ class MemoryInjector:
         return None if row is None else decode(row.data)
 
     def _remembered(
-        self, request: InjectionRequest, recent: RecentLane, decision: Decision, last: Sent | None
+        self, request: InjectionRequest, recent: RecentLane, decision: InjectionDecision, last: Sent | None
     ) -> Remembered:
         """The request with the memory of its lane."""
         memory = decision.memory

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches import Block
-from holdfast.config.sections import Memory
+from holdfast.config.sections import MemorySettings
 from holdfast.core import DIGEST, Sent
 from holdfast.engine import Lane
 from holdfast.engine.identity import previous_response
@@ -19,7 +19,7 @@ from holdfast.facts import estimate
 from holdfast.records.events import MemorySurfaced
 from holdfast.wire import Body, Reading, UserText, continued_id, inject, last_words, newest_user_text
 
-from .entries import Context, Delta, Known, Stable
+from .entries import ContextBlock, Delta, Known, StableBlock
 from .injection_state import LaneMemory, PresentDeltas, present_deltas, with_delta
 from .knowledge import Knowledge
 from .surface import Surfacing
@@ -37,7 +37,7 @@ class InjectionRequest(Struct, frozen=True, kw_only=True):
     reading: Reading
     lane: Lane
     now: float
-    settings: Memory
+    settings: MemorySettings
     keep_bodies: bool
     project: str | None
     joined: bool
@@ -73,7 +73,7 @@ def present_in(body: Body, reading: Reading, memory: LaneMemory) -> PresentDelta
     return present_deltas(memory, reading.prompt.blocks, continued_id(body), forks=forks)
 
 
-class Decision(Struct, frozen=True, kw_only=True):
+class InjectionDecision(Struct, frozen=True, kw_only=True):
     """The memory of a request. `before` is the memory if the news cannot be stored; `news` is what enters a prompt for
     the first time."""
 
@@ -83,30 +83,30 @@ class Decision(Struct, frozen=True, kw_only=True):
     write: bool = False
 
     @property
-    def without_news(self) -> Decision:
+    def without_news(self) -> InjectionDecision:
         """The same where nothing new can be stored."""
-        return Decision(memory=self.before, before=self.before)
+        return InjectionDecision(memory=self.before, before=self.before)
 
     @property
     def block_changed(self) -> bool:
         return self.memory.context.text != self.before.context.text
 
 
-def begin(request: InjectionRequest) -> Decision:
+def begin(request: InjectionRequest) -> InjectionDecision:
     """The first request of a lane, or of one that has sent a request without memory: its system text stays, and without
     an announcement there no memory follows."""
     nothing = LaneMemory(
         started=True, late=True, project=request.project, placement=request.settings.placement, joined=request.joined
     )
     if request.last is not None:
-        return Decision(memory=nothing, before=nothing)
+        return InjectionDecision(memory=nothing, before=nothing)
     surfacing, query = request.surfacing(request.project), last_words(request.body)[:QUERY]
-    stable, context, news = surfacing.stable(now=request.now), Context(), list[MemorySurfaced]()
+    stable, context, news = surfacing.stable(now=request.now), ContextBlock(), list[MemorySurfaced]()
     if request.settings.placement == "blocks":
         context = surfacing.context(query, stable=stable)
     late = inject(request.body, stable.text or context.text or "-", joined=request.joined) is None
     if late:
-        stable, context = Stable(), Context()
+        stable, context = StableBlock(), ContextBlock()
     memory = replace(nothing, stable=stable, context=context, started=False, late=late)
     if stable.text:
         news.append(_news("stable", START, stable.entries, stable.text))
@@ -114,10 +114,10 @@ def begin(request: InjectionRequest) -> Decision:
         news.append(_news("context", START, context.entries, context.text))
     later = _later(request, memory, surfacing)
     write = not later.memory.is_empty
-    return Decision(memory=later.memory, before=nothing, news=(*news, *later.news), write=write)
+    return InjectionDecision(memory=later.memory, before=nothing, news=(*news, *later.news), write=write)
 
 
-def again(request: InjectionRequest, memory: LaneMemory, *, inherited: bool = False) -> Decision:
+def again(request: InjectionRequest, memory: LaneMemory, *, inherited: bool = False) -> InjectionDecision:
     """A later request of a lane, or the first of one that inherits the memory of another."""
     later = _later(request, memory, request.surfacing(memory.project))
     before = (
@@ -126,7 +126,7 @@ def again(request: InjectionRequest, memory: LaneMemory, *, inherited: bool = Fa
     return replace(later, before=before, write=later.write or inherited)
 
 
-def _later(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing) -> Decision:
+def _later(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing) -> InjectionDecision:
     """What is new for a lane with this memory."""
     user_text, present = newest_user_text(request.body), request.present_deltas(memory)
     place = None if user_text is None else _place(request, user_text)
@@ -135,20 +135,20 @@ def _later(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing) 
         return (
             _block(request, memory, surfacing, user_text)
             if new or request.refresh
-            else Decision(memory=memory, before=memory)
+            else InjectionDecision(memory=memory, before=memory)
         )
     if (
         place is None or user_text is None or not new or present.is_full or not memory.stable.text
     ):  # they are announced there
-        return Decision(memory=memory, before=memory)
+        return InjectionDecision(memory=memory, before=memory)
     query, first = user_text.words[:QUERY], not memory.started
     delta = _delta(request, memory, surfacing, present, query, first)
     started = replace(memory, started=True) if first else memory
     if delta is None:
-        return Decision(memory=started, before=memory, write=first and not memory.is_empty)
+        return InjectionDecision(memory=started, before=memory, write=first and not memory.is_empty)
     news = _news("delta", delta.why, delta.entries, delta.text)
     updated = with_delta(started, delta, request.blocks, place, present, request.after)
-    return Decision(memory=updated, before=memory, news=(news,), write=True)
+    return InjectionDecision(memory=updated, before=memory, news=(news,), write=True)
 
 
 def _delta(
@@ -164,9 +164,11 @@ def _delta(
     return surfacing.delta(hashes, query if looks else None, first=first, deltas=present.count)
 
 
-def _block(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing, user_text: UserText | None) -> Decision:
+def _block(
+    request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing, user_text: UserText | None
+) -> InjectionDecision:
     """The context block if it changes now; the stable one never does."""
-    same = Decision(memory=memory, before=memory)
+    same = InjectionDecision(memory=memory, before=memory)
     if memory.late or (request.last is None and not request.refresh):  # a first request has just been given its own
         return same
     looks = request.refresh or request.settings.retrieve == "every_turn"
@@ -176,7 +178,7 @@ def _block(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing, 
         return same
     why = "refresh" if request.refresh else "every_turn" if looks else "changed"
     news = (_news("context", why, context.entries, context.text),) if context.text else ()
-    return Decision(memory=replace(memory, context=context), before=memory, news=news, write=True)
+    return InjectionDecision(memory=replace(memory, context=context), before=memory, news=news, write=True)
 
 
 def _place(request: InjectionRequest, user_text: UserText) -> int | None:

@@ -21,7 +21,7 @@ from holdfast.caches import Block
 from holdfast.engine import Lane
 from holdfast.lru import LRU
 
-from .entries import Context, Delta, Known, Stable
+from .entries import ContextBlock, Delta, Known, StableBlock
 
 VERSION = 1
 MOST = 64
@@ -47,8 +47,8 @@ class LaneMemory(Struct, frozen=True, kw_only=True):
     """All memory of a lane. Its stable block never changes. `started`: the first query was searched."""
 
     version: int = VERSION
-    stable: Stable = Stable()
-    context: Context = Context()
+    stable: StableBlock = StableBlock()
+    context: ContextBlock = ContextBlock()
     told: tuple[ToldDelta, ...] = ()
     started: bool = False
     late: bool = False
@@ -121,7 +121,7 @@ class PresentDeltas(Struct, frozen=True):
         """Whether no further delta may be added."""
         return self.count >= MOST
 
-    def hashes(self, stable: Stable) -> dict[str, str]:
+    def hashes(self, stable: StableBlock) -> dict[str, str]:
         """The hash of each entry as the conversation was last told it."""
         hashes = dict(stable.entries)
         for each in self.all:

@@ -16,7 +16,7 @@ from holdfast.engine.identity import LOCAL
 from holdfast.facts import default
 from holdfast.store import KnowledgeEntry, Pin
 
-from .entries import PREFERENCE, Stable
+from .entries import PREFERENCE, StableBlock
 from .ids import is_named
 from .knowledge import Knowledge
 from .markdown import EVERYWHERE
@@ -154,7 +154,9 @@ class Judge:
 
     def _by_query(self, entry: KnowledgeEntry, query: str, begins: _Beginning | None) -> Judgement:
         memory, chooser = self.settings.memory, next(self._choosers())
-        stable = chooser.made_stable() if begins is None else Stable(text=begins.pin.text, entries=begins.pin.entries)
+        stable = (
+            chooser.made_stable() if begins is None else StableBlock(text=begins.pin.text, entries=begins.pin.entries)
+        )
         if memory.placement == "blocks":
             chosen = chooser.context(query, stable=stable).entries
         else:

@@ -36,7 +36,7 @@ _BYTES = 4
 _HIDDEN, _ONE = np.float32(-1e9), np.float32(1)
 
 
-class Config(Struct, frozen=True):
+class ModelConfig(Struct, frozen=True):
     hidden_size: int
     num_hidden_layers: int
     num_attention_heads: int
@@ -51,7 +51,7 @@ class Pooling(Struct, frozen=True):
     pooling_mode_mean_tokens: bool = True
 
 
-S = TypeVar("S", Config, Pooling)
+S = TypeVar("S", ModelConfig, Pooling)
 
 
 class _Tensor(Struct, frozen=True):
@@ -70,7 +70,7 @@ class MiniLM:
         self.directory = directory
         if missing := [name for name in (CONFIG, WEIGHTS, TOKENIZER) if not (directory / name).is_file()]:
             raise HoldfastError(f"there is no {' and no '.join(missing)} in {directory} (memory.model_dir)")
-        self._config = _read(directory / CONFIG, Config)
+        self._config = _read(directory / CONFIG, ModelConfig)
         pooling = directory / POOLING
         means = not pooling.is_file() or _read(pooling, Pooling).pooling_mode_mean_tokens
         if (self._config.model_type, self._config.hidden_act) != ("bert", "gelu") or not means:
@@ -123,7 +123,7 @@ class MiniLM:
         }
 
 
-def encoded(weights: Mapping[str, Matrix], config: Config, ids: NDArray[np.int64], mask: Matrix) -> Matrix:
+def encoded(weights: Mapping[str, Matrix], config: ModelConfig, ids: NDArray[np.int64], mask: Matrix) -> Matrix:
     """Rows of ids, padded where the mask is 0, as vectors of unit length."""
     count, length = ids.shape
     rows = (
@@ -145,7 +145,7 @@ def encoded(weights: Mapping[str, Matrix], config: Config, ids: NDArray[np.int64
     return unit
 
 
-def _attention(weights: Mapping[str, Matrix], layer: str, rows: Matrix, unseen: Matrix, config: Config) -> Matrix:
+def _attention(weights: Mapping[str, Matrix], layer: str, rows: Matrix, unseen: Matrix, config: ModelConfig) -> Matrix:
     count, heads, width = len(unseen), config.num_attention_heads, config.hidden_size // config.num_attention_heads
     query, key, value = (
         _linear(weights, f"{layer}.self.{part}", rows).reshape(count, -1, heads, width).transpose(0, 2, 1, 3)
@@ -217,7 +217,7 @@ def _listed(path: Path) -> tuple[dict[str, _Tensor], int]:
     return tensors, 8 + length
 
 
-def _check(tensors: Mapping[str, _Tensor], begin: int, config: Config, path: Path) -> None:
+def _check(tensors: Mapping[str, _Tensor], begin: int, config: ModelConfig, path: Path) -> None:
     """All that the encoder reads is there, in its shape and within the file: what was cut short or belongs to another
     model is found out before anything is computed."""
     if min(config.hidden_size, config.num_attention_heads) < 1 or config.hidden_size % config.num_attention_heads:
@@ -237,7 +237,7 @@ def _check(tensors: Mapping[str, _Tensor], begin: int, config: Config, path: Pat
             raise HoldfastError(f"{path} ends within {name} or is damaged; get it again")
 
 
-def _shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def _shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """Shapes by name; 0 is as many rows as there are."""
     width, inner = config.hidden_size, config.intermediate_size
     shapes: dict[str, tuple[int, ...]] = {

@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct
 
-from holdfast.config.sections import Memory
+from holdfast.config.sections import MemorySettings
 from holdfast.facts import estimate
 
 from .entries import KnowledgeEntry, Known
@@ -98,7 +98,7 @@ class Budgets(Struct, frozen=True, kw_only=True):
         )
 
 
-def budgets(settings: Memory, *, context_limit: int, output_limit: int) -> Budgets:
+def budgets(settings: MemorySettings, *, context_limit: int, output_limit: int) -> Budgets:
     """The budgets for a window of `context_limit` tokens, of which an answer may take `output_limit`."""
     usable = stepped(usable_window(context_limit, output_limit))
     stable, context = max(settings.stable_budget, 0.0), max(settings.context_budget, 0.0)

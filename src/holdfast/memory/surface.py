@@ -15,13 +15,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from holdfast.config.sections import Memory
+from holdfast.config.sections import MemorySettings
 from holdfast.errors import HoldfastError
 from holdfast.facts import estimate
 from holdfast.notices import warn_once
 from holdfast.store import KnowledgeFilter, Pin
 
-from .entries import PREFERENCE, Audience, Context, Delta, KnowledgeEntry, Known, Stable
+from .entries import PREFERENCE, Audience, ContextBlock, Delta, KnowledgeEntry, Known, StableBlock
 from .knowledge import Knowledge
 from .prompt_texts import (
     CATALOGUE,
@@ -71,7 +71,7 @@ class Surfacing:
     def __init__(
         self,
         knowledge: Knowledge,
-        settings: Memory,
+        settings: MemorySettings,
         *,
         audience: Audience,
         context_limit: int,
@@ -87,7 +87,7 @@ class Surfacing:
         # Beside the largest stable block there may be: the room for a delta must not depend on what stands in this one.
         self._delta_room = self.budgets.context(self.budgets.stable) - self._frame
 
-    def stable(self, *, now: float) -> Stable:
+    def stable(self, *, now: float) -> StableBlock:
         """The stable block for a session that begins now: the pinned one, or a new one, which is pinned.
 
         An empty one is not pinned: the first entries of a user reach the next session at once.
@@ -103,20 +103,20 @@ class Surfacing:
                 pin = store.put_pin(pin).result(self._timeout)  # of two that begin at once the first one counts
             except (HoldfastError, TimeoutError) as error:
                 warn_once(logger, "a stable memory block could not be pinned: %s", error)
-        return Stable(text=pin.text, entries=pin.entries)
+        return StableBlock(text=pin.text, entries=pin.entries)
 
     def pinned(self, *, now: float) -> Pin | None:
         """The stable block pinned at this time; none is made."""
         return self.knowledge.store.pin(self.knowledge.tenant, self._key(), now=round(now * 1_000_000))
 
-    def context(self, query: str, *, stable: Stable) -> Context:
+    def context(self, query: str, *, stable: StableBlock) -> ContextBlock:
         """The context block for a query: the hits that fit, and as far as there is room up to five of the project's own
         entries that were not hits."""
         return self._context(with_net(self._search(query, CONSIDERED), self.net()), stable)
 
     def changed_context(
-        self, before: Context, query: str | None, *, stable: Stable, refresh: bool = False
-    ) -> Context | None:
+        self, before: ContextBlock, query: str | None, *, stable: StableBlock, refresh: bool = False
+    ) -> ContextBlock | None:
         """The new context block; None where it does not change.
 
         With `refresh`, and with `retrieve = "every_turn"`, it is selected again for the query; the same selection in
@@ -192,18 +192,20 @@ class Surfacing:
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
-    def made_stable(self) -> Stable:
+    def made_stable(self) -> StableBlock:
         """The stable block as it would be made now; it is not pinned."""
         budget, agent = self.budgets.stable, self.audience == "agent"
         announced = not agent and self._settings.placement == "deltas" and self._delta_room > 0 and bool(self._some(1))
         chosen = self._preferred()
         used = sum(tokens(entry_text(entry)) for entry in chosen) + self._header if chosen else 0
         if not chosen and self._settings.placement == "blocks":
-            return Stable()  # the three blocks of the seed are there for preferences; without them the host is marked
+            return (
+                StableBlock()
+            )  # the three blocks of the seed are there for preferences; without them the host is marked
         others = self._some(_LISTED) if agent and budget else []
         titles = self._titles(others, _hashes(chosen), budget - used)
         text = stable_text(chosen, audience=self.audience, announced=announced, titles=titles)
-        return Stable(text=text, entries=_hashes(chosen))
+        return StableBlock(text=text, entries=_hashes(chosen))
 
     def _preferred(self) -> list[KnowledgeEntry]:
         """The preferences of a stable block that is made now."""
@@ -245,10 +247,10 @@ class Surfacing:
             return []
         return [hit.entry for hit in self.knowledge.search(query, limit=limit, exclude_categories=(PREFERENCE,))]
 
-    def _context(self, entries: Sequence[KnowledgeEntry], stable: Stable) -> Context:
+    def _context(self, entries: Sequence[KnowledgeEntry], stable: StableBlock) -> ContextBlock:
         room = self.budgets.context(estimate(stable.text) if stable.text else 0) - self._frame
         chosen = fitting(entries, entry_text, room)
-        return Context(text=context_text(chosen, audience=self.audience), entries=_hashes(chosen))
+        return ContextBlock(text=context_text(chosen, audience=self.audience), entries=_hashes(chosen))
 
     def _hits(self, query: str, told_hashes: Mapping[str, str], *, net: bool) -> list[KnowledgeEntry]:
         """Hits that were not told yet. Later in a session only the best few count, told or not: a turn does not bring

@@ -236,7 +236,7 @@ def _script(script: Any) -> Script:
 _versioned = re.compile(r"/v1(?:beta|alpha)?/.*", re.DOTALL).search
 
 
-class Transport:
+class RecordingTransport:
     """Keeps what is sent. Somebody else's transport answers, or the recorder's simulator: at once and whole, a stream
     with all of its events."""
 
@@ -275,7 +275,7 @@ class Transport:
 @cache
 def _bound(library: Any) -> type[Any]:
     """The transport as one of the library's, of both kinds: it asks for that."""
-    return type("RecordingTransport", (Transport, library.BaseTransport, library.AsyncBaseTransport), {})
+    return type("RecordingTransport", (RecordingTransport, library.BaseTransport, library.AsyncBaseTransport), {})
 
 
 def _call(request: Any, body: bytes) -> HttpRequest:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
         Effectiveness,
         Effectivenesses,
         LaneReport,
-        Marker,
         PlanReport,
         PredictedUsage,
         RepairReport,
         RepairSavings,
+        SentMarker,
         SessionReport,
         SessionReports,
         SessionSummary,
@@ -51,7 +51,7 @@ else:
             ".repair_estimates": "repair_savings sentence worth_saying",
             ".results": (
                 "Bill BreakReport BreakReports CallEvent CallReport Effectiveness Effectivenesses "
-                "LaneReport Marker PlanReport PredictedUsage RepairReport RepairSavings SessionReport "
+                "LaneReport PlanReport PredictedUsage RepairReport RepairSavings SentMarker SessionReport "
                 "SessionReports SessionSummary SessionSums SkillUsage SkillUsages Sums TimeWindow"
             ),
             ".skill_usage": "skills",

@@ -28,10 +28,10 @@ from .results import (
     Effectiveness,
     Effectivenesses,
     LaneReport,
-    Marker,
     PlanReport,
     PredictedUsage,
     RepairReport,
+    SentMarker,
     SessionReport,
     SessionReports,
     SessionSummary,
@@ -211,10 +211,10 @@ def _plan(stored: _Stored, planned: CachePlanned | None) -> PlanReport | None:
     if plan is None:
         return None
     blocks = [mark.block for mark in plan.marks]
-    markers = tuple(Marker(None, mark.ttl, mark.block) for mark in plan.marks)
+    markers = tuple(SentMarker(None, mark.ttl, mark.block) for mark in plan.marks)
     if planned is not None and len(planned.markers) == len(blocks):
         pairs = zip(planned.markers, blocks, strict=True)
-        markers = tuple(Marker(path, ttl, block) for (path, ttl), block in pairs)
+        markers = tuple(SentMarker(path, ttl, block) for (path, ttl), block in pairs)
     return PlanReport(
         strategy=plan.strategy,
         markers=markers,

@@ -138,7 +138,7 @@ class PredictedUsage(Struct, frozen=True):
     input: int
 
 
-class Marker(Struct, frozen=True):
+class SentMarker(Struct, frozen=True):
     """A cache marker that went out; `path` is None where only the number of its block is still known."""
 
     path: str | None
@@ -167,7 +167,7 @@ class RepairSavings(Struct, frozen=True, kw_only=True):
 
 class PlanReport(Struct, frozen=True, kw_only=True):
     strategy: str
-    markers: tuple[Marker, ...] = ()
+    markers: tuple[SentMarker, ...] = ()
     edits: int = 0
     mode: str = ""
     reasons: tuple[str, ...] = ()

@@ -27,8 +27,8 @@ from .faults import read_faults
 from .journal import Record
 from .messages import HttpRequest, HttpResponse
 from .provider import Exchange, Simulator
-from .steps import Abort, Began, End, Start, Step, Wait, plan
-from .steps import Send as SendStep
+from .steps import Abort, Began, EndResponse, StartResponse, Step, Wait, plan
+from .steps import SendBytes as SendStep
 
 SERVED = """Holdfast simulator: a provider on this machine.
 
@@ -151,7 +151,7 @@ class Sending:
             gone.cancel()
 
     async def _carry_out(self, step: Step) -> None:
-        if isinstance(step, Start):
+        if isinstance(step, StartResponse):
             headers = [(name.encode(), value.encode()) for name, value in step.headers]
             if step.length is not None:
                 headers.append((b"content-length", b"%d" % step.length))
@@ -164,7 +164,7 @@ class Sending:
             if self._exchange is not None:
                 self._exchange.sent += len(step.data)
             await self._send({"type": "http.response.body", "body": step.data, "more_body": True})
-        elif isinstance(step, End):
+        elif isinstance(step, EndResponse):
             if self._exchange is not None:  # before the last byte: who has read it all finds it in the journal
                 whole = step.whole and (self._began or self._exchange.answer.status >= 400)
                 (self._exchange.finish if whole else self._exchange.abandon)()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.caches import Divergence, diagnose
+from holdfast.caches import ReportedDivergence, diagnose
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, Body, Reading, WireError, arr, array_of, obj, object_of, string_of
 
@@ -154,11 +154,11 @@ class Fingerprints:
                 return {"prompt_cache_diagnostics": self._openai(reading, previous)}
         return {}
 
-    def _divergence(self, reading: Reading, previous: str) -> Divergence | None:
+    def _divergence(self, reading: Reading, previous: str) -> ReportedDivergence | None:
         earlier = self._kept.get(previous)
         divergence = diagnose(None if earlier is None else earlier.prompt, reading.prompt)
         if earlier is not None and earlier.settings.get("speed") != reading.settings.get("speed"):
-            return Divergence("model_changed", earlier.prompt.tokens)
+            return ReportedDivergence("model_changed", earlier.prompt.tokens)
         return divergence
 
     def _openai(self, reading: Reading, previous: str) -> bytes:
@@ -179,7 +179,7 @@ class Fingerprints:
         return msgspec.json.encode(members)
 
 
-def _anthropic(divergence: Divergence) -> bytes:
+def _anthropic(divergence: ReportedDivergence) -> bytes:
     reason: dict[str, str | int] = {"type": divergence.reason}
     if divergence.reason.endswith("_changed"):
         reason["cache_missed_input_tokens"] = divergence.missed

@@ -17,7 +17,7 @@ from . import checks
 from .clock import VirtualClock
 from .messages import HttpRequest
 from .provider import Exchange, Simulator
-from .steps import Abort, Began, End, Send, Start, Step, Wait, plan
+from .steps import Abort, Began, EndResponse, SendBytes, StartResponse, Step, Wait, plan
 
 _KEYS = {
     "anthropic": {"x-api-key": "simulated", "anthropic-version": "2023-06-01"},
@@ -106,7 +106,7 @@ class SimulatedAnswer:
         for step in self._steps:
             if isinstance(step, Wait):
                 await self._wait(step.seconds)
-            elif isinstance(step, Start):
+            elif isinstance(step, StartResponse):
                 record = self._exchange.record
                 named = checks.id_headers(record.dialect, f"req_sim{record.number:012d}")
                 self.status, self.headers = step.status, dict((*named, *step.headers))
@@ -126,9 +126,9 @@ class SimulatedAnswer:
             elif isinstance(step, Abort):
                 self._exchange.abandon()
                 raise Unreachable("the simulator broke off in the middle of its answer.")
-            elif isinstance(step, Send) and step.data:
+            elif isinstance(step, SendBytes) and step.data:
                 return step.data
-            elif isinstance(step, End):
+            elif isinstance(step, EndResponse):
                 whole = step.whole and (self._began or self.status >= 400)
                 (self._exchange.finish if whole else self._exchange.abandon)()
         raise StopAsyncIteration

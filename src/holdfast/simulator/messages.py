@@ -83,7 +83,7 @@ class HttpResponse(Struct, frozen=True):
     chunks: tuple[bytes, ...] | None = None
 
 
-class Envelope(Struct, frozen=True):
+class ReplyEnvelope(Struct, frozen=True):
     """What a rendered response needs besides the reply: ids and times come in, so that rendering is pure."""
 
     id: str

@@ -29,7 +29,7 @@ from .contents import Contents
 from .earlier_requests import Fingerprints, MessageThreads, StoredResponses
 from .faults import Fault, Faults
 from .journal import Journal, Record
-from .messages import Envelope, HttpRequest, HttpResponse, Reply, ToolCall, Words
+from .messages import HttpRequest, HttpResponse, Reply, ReplyEnvelope, ToolCall, Words
 from .model import respond_to, settings
 from .script import ECHO, Script
 from .script.offers import whole
@@ -247,7 +247,7 @@ class Simulator:
             record.why = (*record.why, f"nothing is known about this model; a floor of {model.floor} tokens is assumed")
         record.stream = reply_settings.stream
         response_id = _response_id(dialect.name, record.number)
-        envelope = Envelope(
+        envelope = ReplyEnvelope(
             id=response_id,
             model=whole(body.model),
             created=int(record.at),
@@ -266,7 +266,7 @@ class Simulator:
             exchange.chunk_delay = reply.token_delay * reply.tokens / max(1, len(exchange.answer.chunks))
         return exchange
 
-    def _keep_conversation(self, body: Body, id: str, reply: Reply, envelope: Envelope) -> None:
+    def _keep_conversation(self, body: Body, id: str, reply: Reply, envelope: ReplyEnvelope) -> None:
         """What a later request may name instead of sending it."""
         if body.dialect == "openai_responses":
             self._responses.keep(body, id, replies.RENDERERS[body.dialect].body(reply, envelope))

@@ -14,7 +14,7 @@ from .faults import Fault, Options, Place
 from .messages import HttpResponse
 
 
-class Start(Struct, frozen=True):
+class StartResponse(Struct, frozen=True):
     """Status and headers. `length` is the length of the body where it is known beforehand."""
 
     status: int
@@ -26,7 +26,7 @@ class Began(Struct, frozen=True):
     """The first token leaves with the next bytes: what the request wrote can be read."""
 
 
-class Send(Struct, frozen=True):
+class SendBytes(Struct, frozen=True):
     data: bytes
 
 
@@ -38,13 +38,13 @@ class Abort(Struct, frozen=True):
     """Reset the connection, as a crashing server does."""
 
 
-class End(Struct, frozen=True):
+class EndResponse(Struct, frozen=True):
     """End the response as if it were complete, whether or not it is `whole`."""
 
     whole: bool = True
 
 
-Step = Start | Began | Send | Wait | Abort | End
+Step = StartResponse | Began | SendBytes | Wait | Abort | EndResponse
 
 STALL = 30.0
 MOST_DROPS = 100_000
@@ -69,12 +69,12 @@ def plan(
     sent, rest = _split(pieces, options.at) if kind in ("cut", "close", "stall") else (pieces, ())
     length = len(answer.body) if answer.chunks is None and kind != "close" else None
     began: list[Step] = [Began()] if answer.status < 400 else []
-    steps: list[Step] = [Wait(first_token_delay), Start(answer.status, answer.headers, length)]
+    steps: list[Step] = [Wait(first_token_delay), StartResponse(answer.status, answer.headers, length)]
     steps += [*(began if sent else ()), *_sends(sent, chunk_delay)]
     if kind == "stall":
         steps.append(Wait(STALL if options.seconds is None else options.seconds))
         steps += [*(() if sent else began), *_sends(rest, chunk_delay)]
-    steps.append(Abort() if kind == "cut" else End(whole=kind not in ("close", "sse_error")))
+    steps.append(Abort() if kind == "cut" else EndResponse(whole=kind not in ("close", "sse_error")))
     return [step for step in steps if step != Wait(0.0)]
 
 
@@ -108,7 +108,7 @@ def _sends(pieces: Iterable[bytes], delay: float) -> Iterator[Step]:
     for index, data in enumerate(pieces):
         if index:
             yield Wait(delay)
-        yield Send(data)
+        yield SendBytes(data)
 
 
 def _malformed(answer: HttpResponse, at: Place) -> HttpResponse:

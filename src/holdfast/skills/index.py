@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from holdfast.config.sections import Skills
+from holdfast.config.sections import SkillsSettings
 from holdfast.core import HEADING, HINT, PRELOADED
 from holdfast.tools import mend
 
@@ -23,7 +23,7 @@ ELLIPSIS = "…"
 _CONTROLS = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " ")
 
 
-def render_index(store: SkillStore, settings: Skills, preloaded: Collection[str] = ()) -> str:
+def render_index(store: SkillStore, settings: SkillsSettings, preloaded: Collection[str] = ()) -> str:
     """The index as it stands in the prompt; nothing where there are no skills or none are to be listed."""
     skills = store.list_skills()
     if not skills or settings.index == "off":
@@ -35,7 +35,7 @@ def render_index(store: SkillStore, settings: Skills, preloaded: Collection[str]
     return _whole(lines)
 
 
-def listed(store: SkillStore, settings: Skills) -> frozenset[str]:
+def listed(store: SkillStore, settings: SkillsSettings) -> frozenset[str]:
     """The names of the skills that have a line of their own in the index."""
     skills: Collection[Skill] = store.list_skills()
     if settings.index == "capped":

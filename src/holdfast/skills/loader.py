@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.config.sections import Skills
+from holdfast.config.sections import SkillsSettings
 from holdfast.notices import warn_once
 from holdfast.tools import cut, lexical, shown
 
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _LONGEST_REASON = 2_000
 
 
-def roots_of(settings: Skills, workspace: Path | None) -> tuple[SkillRoot, ...]:
+def roots_of(settings: SkillsSettings, workspace: Path | None) -> tuple[SkillRoot, ...]:
     """The configured roots: relative ones belong to the workspace, absolute ones are global."""
     roots = []
     for path in map(Path, settings.roots):
@@ -121,7 +121,7 @@ def load_skills(*, global_dir: Path | str | None, workspace_dir: Path | str | No
     return load_roots(roots)
 
 
-def skill_store_factory(settings: Skills, workspace: Path | None) -> Callable[[], SkillStore]:
+def skill_store_factory(settings: SkillsSettings, workspace: Path | None) -> Callable[[], SkillStore]:
     """Reads the configured roots at each call: a session keeps its store, and the next one sees what was edited."""
     roots = roots_of(settings, workspace)
     return lambda: load_roots(roots, workspace=workspace, strict=settings.strict)

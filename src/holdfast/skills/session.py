@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.config.sections import Cache, Skills
+from holdfast.config.sections import CacheSettings, SkillsSettings
 from holdfast.core import NO_OUTLOOK, SECTIONS, Outlook, PaddingRules, SkillBody, pad
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate
@@ -59,7 +59,7 @@ class SessionSkills:
         self,
         store: SkillStore,
         *,
-        settings: Skills = Skills(),  # noqa: B008  frozen
+        settings: SkillsSettings = SkillsSettings(),  # noqa: B008  frozen
         state: bytes | None = None,
     ) -> None:
         stored = SkillsState() if state is None else _decode_state(state)
@@ -76,7 +76,7 @@ class SessionSkills:
     @classmethod
     def begin(
         cls,
-        settings: Skills,
+        settings: SkillsSettings,
         workspace: Path | None,
         *,
         state: bytes | None = None,
@@ -110,7 +110,7 @@ class SessionSkills:
         self,
         before: str,
         *,
-        cache: Cache = Cache(),  # noqa: B008  frozen
+        cache: CacheSettings = CacheSettings(),  # noqa: B008  frozen
         tools: Iterable[ToolDefinition | Opaque] = (),
         models: Sequence[ModelFacts] = (),
         outlook: Outlook = NO_OUTLOOK,

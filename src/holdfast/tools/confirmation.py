@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.config import printable
-from holdfast.config.sections import Confirm
+from holdfast.config.sections import ConfirmSettings
 from holdfast.errors import HoldfastError
 from holdfast.notices import warn_once
 from holdfast.records.events import ToolConfirmationRequested, ToolConfirmationResolved
@@ -85,14 +85,14 @@ class Confirmations:
     """The decisions of one session, shared by its agents. Without a `home` none outlives the session; without a
     way to `ask` nobody can be asked."""
 
-    def __init__(self, settings: Confirm, *, home: Path | None = None, ask: Confirmer | None = None) -> None:
-        self._settings: tuple[Confirm, ...] = (settings,)
+    def __init__(self, settings: ConfirmSettings, *, home: Path | None = None, ask: Confirmer | None = None) -> None:
+        self._settings: tuple[ConfirmSettings, ...] = (settings,)
         self._confirmer = ask
         self._always = None if home is None else DecisionFile(home)
         self._session: dict[_About, bool] = {}
         self._asking = LoopLock()
 
-    def narrowed(self, settings: Confirm) -> Confirmations:
+    def narrowed(self, settings: ConfirmSettings) -> Confirmations:
         """The same decisions for a sub-agent with settings of its own: it is refused what either of both refuse, and
         runs without a question what both allow. Delegating is no way round a question."""
         narrowed = copy(self)
@@ -157,7 +157,7 @@ class Confirmations:
         return decision
 
 
-def _settled(tool: Tool, settings: Confirm) -> Decision | None:
+def _settled(tool: Tool, settings: ConfirmSettings) -> Decision | None:
     """What the settings say of every call of a tool; None where the user has to be asked."""
     name = tool.name
     if name in settings.deny:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.config.sections import Deferral
+from holdfast.config.sections import DeferralSettings
 from holdfast.facts import estimate_json
 from holdfast.records import ToolDefinition
 
@@ -31,7 +31,7 @@ _RANK = {"builtin": 0, "host": 1, "mcp": 2}
 class DeferralPolicy(Struct, frozen=True, kw_only=True):
     """By what the tools that are left out are chosen. Pins of the settings win over `keep` and `out`."""
 
-    settings: Deferral
+    settings: DeferralSettings
     context_limit: int
     uses: Mapping[str, int] = {}  # calls by tool
     keep: Collection[str] = ()  # tools that proved useful: `always` declares them, `auto` leaves them out last
@@ -84,7 +84,7 @@ def size_of(definition: ToolDefinition) -> int:
     return estimate_json(function_text(definition).encode())
 
 
-def pinned(name: str, settings: Deferral) -> Pin | None:
+def pinned(name: str, settings: DeferralSettings) -> Pin | None:
     """How the settings pin a tool, in every mode.
 
     A name counts before a pattern (`mcp__github__*`), so that a tool can be excepted from its server's pin. Where both

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.config.sections import Tools
+from holdfast.config.sections import ToolsSettings
 from holdfast.errors import HoldfastError
 from holdfast.records import ToolUse
 from holdfast.records.events import Event, ToolCalled, ToolCompleted, ToolFailed, ToolInputInvalid
@@ -95,7 +95,7 @@ class Dispatcher:
         resolve: Resolve | None = None,
         *,
         workspace: Workspace,
-        settings: Tools,
+        settings: ToolsSettings,
         journal: ToolJournal,
         services: CallServices | None = None,
         results: ResultPipeline | None = None,

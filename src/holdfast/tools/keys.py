@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.sections import Command
+from holdfast.config.sections import CommandSettings
 from holdfast.facts import MASK, hidden, key_spans, masked
 from holdfast.records import Block, Document, Opaque, Text
 
@@ -26,7 +26,7 @@ _LONGEST_FILE = 4_096
 class Keys:
     """`files` hold secrets of this installation. Both they and the environment are read when they are asked for."""
 
-    def __init__(self, settings: Command, files: Sequence[Path] = ()) -> None:
+    def __init__(self, settings: CommandSettings, files: Sequence[Path] = ()) -> None:
         self._settings, self._files = settings, tuple(files)
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from holdfast.config.sections import Tools
+from holdfast.config.sections import ToolsSettings
 from holdfast.core import requests_to_edit
 from holdfast.facts import ModelFacts
 from holdfast.lru import LRU
@@ -133,7 +133,7 @@ def _mark(*parts: str | bytes) -> bytes:
     return sha256(b"\0".join(texts)).digest()[:_MARK]
 
 
-def demotions(tools: Sequence[Tool], settings: Tools, idle: Mapping[str, int]) -> dict[str, int]:
+def demotions(tools: Sequence[Tool], settings: ToolsSettings, idle: Mapping[str, int]) -> dict[str, int]:
     """The tools that were not called for too many turns, with the turns: never core or pinned ones, and none where
     nothing is to be deferred."""
     if not settings.lifecycle.enabled or settings.deferral.mode == "never":

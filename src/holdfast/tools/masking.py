@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from holdfast import facts
 from holdfast.caches import Prompt, rules
-from holdfast.config.sections import Mask
+from holdfast.config.sections import MaskSettings
 from holdfast.core import edit_cost
 from holdfast.wire import Body
 
@@ -76,7 +76,7 @@ def placeholder(tool: str, characters: int, death: Death | None = None) -> str:
 def masks(
     body: Body,
     prompt: Prompt,
-    settings: Mask,
+    settings: MaskSettings,
     *,
     already: Collection[bytes] = (),
     failed: Collection[str] = (),
@@ -132,7 +132,7 @@ class Masker:
     shortens discovery results whose tools the request defines elsewhere.
     """
 
-    def __init__(self, settings: Mask, *, strip: bool = False) -> None:
+    def __init__(self, settings: MaskSettings, *, strip: bool = False) -> None:
         self.settings, self.strip = settings, strip
         self._wasted = Decimal(0)  # tokens of input that reading what could be gone has cost
         self._share = Decimal(1)  # how much of what looks as if it could go really can
@@ -248,7 +248,7 @@ def _unmasked(results: Sequence[ResultSite], prompt: Prompt, already: Collection
     return [site for site in results if prompt.blocks[site.blocks[0]].digest not in already]
 
 
-def _old(results: Sequence[ResultSite], settings: Mask) -> list[ResultSite]:
+def _old(results: Sequence[ResultSite], settings: MaskSettings) -> list[ResultSite]:
     """All but the newest, and but those that the model has yet to read."""
     return [site for site in results[: max(0, len(results) - settings.keep_window)] if not site.unread]
 
@@ -257,7 +257,7 @@ def _is_masked(each: Observation, already: Collection[bytes]) -> bool:
     return each.digests[0] in already or "".join(each.texts[:1]).startswith(PLACEHOLDER)
 
 
-def _may_go(each: Observation, settings: Mask) -> bool:
+def _may_go(each: Observation, settings: MaskSettings) -> bool:
     """Whether a result may be cleared at all. One whose call is not there may be anybody's."""
     names = {each.tool, each.call.via}
     if not each.plain or each.call.at < 0 or names & PROTECTED or names & set(settings.protected):

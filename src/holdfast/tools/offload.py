@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.config.sections import Offload
+from holdfast.config.sections import OffloadSettings
 from holdfast.records import Block, Document, Image, Opaque, Text, kind_of
 
 from .contract import MCP_PREFIX, SKILL_LOAD, Tool
@@ -98,7 +98,7 @@ def directory_of(home: Path, session: str, tenant: str = "") -> Path:
 class Offloader:
     """Puts the long results of one session into its directory, which is made with the first of them."""
 
-    def __init__(self, settings: Offload, directory: Path, *, session: str = "") -> None:
+    def __init__(self, settings: OffloadSettings, directory: Path, *, session: str = "") -> None:
         self.settings, self.session = settings, session
         self.directory = directory.absolute()
         self._warned = False

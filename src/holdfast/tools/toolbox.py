@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.config.sections import Tools
+from holdfast.config.sections import ToolsSettings
 from holdfast.errors import HoldfastError
 from holdfast.records import Extra, Message, Opaque, ToolDefinition, ToolUse
 from holdfast.records.events import Bus, Envelope, Event, ToolDeferred, ToolDemoted, ToolMasked, utc_microseconds
@@ -135,14 +135,14 @@ class Toolbox:
         session: ToolSession,
         model: str,
         dialect: str | None = None,
-        settings: Tools | None = None,
+        settings: ToolsSettings | None = None,
         sources: ToolSources = ToolSources(),  # noqa: B008  frozen
         host: ToolHost = ToolHost(),  # noqa: B008  frozen
     ) -> None:
         if ":" not in model:
             raise HoldfastError(f"{model!r} names no provider; write it as provider:name, such as anthropic:{model}.")
         state = None if session.state is None else _decode_state(session.state)
-        self.settings = settings = settings or Tools()
+        self.settings = settings = settings or ToolsSettings()
         self.session = session.id
         self._hub, self._skills, self._listener = sources.hub, sources.skills, host.listener
         self.journal = ToolJournal(

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.config.sections import Deferral, Tools
+from holdfast.config.sections import DeferralSettings, ToolsSettings
 from holdfast.errors import HoldfastError
 from holdfast.records import Extra, Message, Opaque, ToolDefinition, ToolUse, encode_string
 from holdfast.wire import arr, obj, object_of, string_of
@@ -79,7 +79,7 @@ class ToolSet:
         self,
         tools: Iterable[Tool | Opaque],
         *,
-        settings: Tools,
+        settings: ToolsSettings,
         model: str,
         dialect: str,
         usage: ToolUsage | None = None,
@@ -411,7 +411,7 @@ class ToolSet:
         self._recent = {name: None for name in recent if name in held}
         self.version += 1
 
-    def _pins(self, names: Iterable[str]) -> Deferral:
+    def _pins(self, names: Iterable[str]) -> DeferralSettings:
         """The settings of deferral. With `redeclare` the array alone makes a tool callable, so what an answer in the
         history says of one holds before a pin."""
         settings = self.settings.deferral

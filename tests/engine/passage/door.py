@@ -12,8 +12,8 @@ import brotli
 import zstandard
 
 from holdfast.config.keys import Settings
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.server import Gateway, Limits
+from holdfast.config.sections.cache import CacheSettings
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Incoming, Passage, Passages, Timers
@@ -47,14 +47,16 @@ STAGES_S = 60
 class Door:
     """An engine's passages and a provider. `work` is how many seconds our own work seems to have taken."""
 
-    def __init__(self, cache: Cache | None = None, gateway: Gateway | None = None, path: Path | None = None) -> None:
+    def __init__(
+        self, cache: CacheSettings | None = None, gateway: GatewaySettings | None = None, path: Path | None = None
+    ) -> None:
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
         self.bus = Bus()
         self._told = self.bus.subscribe()
         self.store: SqliteStore | None = None if path is None else open_store(path)
-        unhurried = Gateway(limits=Limits(stages_ms=STAGES_S * 1_000, wait_ms=STAGES_S * 1_000))
-        settings = Settings(cache=cache or Cache(), gateway=gateway or unhurried)
+        unhurried = GatewaySettings(limits=LimitSettings(stages_ms=STAGES_S * 1_000, wait_ms=STAGES_S * 1_000))
+        settings = Settings(cache=cache or CacheSettings(), gateway=gateway or unhurried)
         self.engine = EngineCore(settings, store=self.store, bus=self.bus, strict=True)
         self.identities = Identities(KEY, store=self.store)
         self.work = 0.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.engine.passage import Passage
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.provider import Exchange
-from holdfast.simulator.steps import Abort, End, Send, plan
+from holdfast.simulator.steps import Abort, EndResponse, SendBytes, plan
 from holdfast.store import Call as Row
 from tests.engine.driver import MODELS, raw_of, talk
 from tests.engine.passage.door import ENCODERS, SSE, Door, believed, same, whole_of
@@ -135,13 +135,13 @@ def spoilt(door: Door, fault: Fault, asked: dict[str, Any]) -> tuple[Passage, Ex
     headers = [(name.encode(), value.encode()) for name, value in exchange.answer.headers]
     passage.answer(exchange.answer.status, headers)
     for step in plan(exchange.answer, exchange.fault, dialect=exchange.record.dialect):
-        if isinstance(step, Send):
+        if isinstance(step, SendBytes):
             exchange.first_token()
             passage.feed(step.data)
         elif isinstance(step, Abort):
             exchange.abandon()
             passage.cut("ClientPayloadError")
-        elif isinstance(step, End):
+        elif isinstance(step, EndResponse):
             (exchange.finish if step.whole else exchange.abandon)()
             passage.finish()
     return passage, exchange
@@ -244,7 +244,7 @@ def test_a_client_that_leaves_because_of_an_error_in_the_stream(door: Door) -> N
     exchange = door.ask(passage)
     passage.answer(200, SSE)
     for step in plan(exchange.answer, exchange.fault):
-        if isinstance(step, Send):
+        if isinstance(step, SendBytes):
             passage.feed(step.data)
     passage.cut()
     assert [(row.status, row.error) for row in door.rows()] == [("failed", "an error in the stream")]

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.sections.server import Gateway, Limits
-from holdfast.engine.passage.fail_open import Budget, Slow
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
+from holdfast.engine.passage.fail_open import Slow, TimeBudget
 from tests.engine.driver import raw_of, talk
 from tests.engine.passage.door import Door
 
-LIMITS = Limits(stages_ms=50, wait_ms=1_000)
+LIMITS = LimitSettings(stages_ms=50, wait_ms=1_000)
 
 
 def hurried() -> Door:
-    return Door(gateway=Gateway(limits=LIMITS))
+    return Door(gateway=GatewaySettings(limits=LIMITS))
 
 
 def large() -> bytes:
@@ -89,7 +89,7 @@ def test_waiting_is_no_work_but_has_an_end(seconds: float, bypass: str | None, m
 
 
 def test_only_work_of_this_thread_counts() -> None:
-    budget = Budget()
+    budget = TimeBudget()
     time.sleep(0.06)
     budget.check(LIMITS)
     until = time.thread_time() + 0.06

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import CacheSettings
 from holdfast.core.strategies import STRATEGIES
 from holdfast.engine.passage import Incoming, Passage
 from holdfast.wire import DIALECTS, Body, Dialect, dialect_of
@@ -70,7 +70,7 @@ def unwrapped(raw: bytes, dialect: Dialect, model: str) -> list[bytes]:
 @each_run
 @pytest.mark.parametrize("strategy", MARKING)
 def test_without_markers_it_is_what_the_client_sent(run: list[Shape], strategy: str) -> None:
-    door = Door(Cache(strategy=strategy, repair="off"))  # type: ignore[arg-type]
+    door = Door(CacheSettings(strategy=strategy, repair="off"))  # type: ignore[arg-type]
     for shape, passage, dialect, model in passed(door, run):
         raw = shape.body or b""
         if passage.verbatim:
@@ -86,7 +86,7 @@ def test_without_markers_it_is_what_the_client_sent(run: list[Shape], strategy: 
 @pytest.mark.unmeasured
 @each_run
 def test_with_repairs_what_is_prepared_is_what_is_sent_but_for_markers(run: list[Shape]) -> None:
-    door = Door(Cache(repair="on"))
+    door = Door(CacheSettings(repair="on"))
     for _shape, passage, dialect, model in passed(door, run):
         if passage.prepared is None:
             assert passage.raw is passage.incoming.body
@@ -102,7 +102,7 @@ def test_with_repairs_what_is_prepared_is_what_is_sent_but_for_markers(run: list
 @each_run
 @pytest.mark.parametrize("encoding", ["", "gzip", "zstd"])
 def test_as_the_client_sent_it(run: list[Shape], encoding: str) -> None:
-    door = Door(Cache(strategy="passthrough", repair="off", client_markers="respect"))
+    door = Door(CacheSettings(strategy="passthrough", repair="off", client_markers="respect"))
     for _shape, passage, _dialect, _model in passed(door, run, encoding):
         assert passage.verbatim
         assert passage.raw is passage.incoming.body
@@ -116,7 +116,7 @@ def test_any_requests_in_any_order_under_any_settings(data: st.DataObject) -> No
     known = [shape for run in RUNS for shape in run if len(shape.body or b"") < 60_000]
     chosen = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=5))
     door = Door(
-        Cache(
+        CacheSettings(
             strategy=data.draw(st.sampled_from([*STRATEGIES])),  # type: ignore[arg-type]
             repair="off",
             client_markers=data.draw(st.sampled_from(["respect", "improve", "manage"])),  # type: ignore[arg-type]

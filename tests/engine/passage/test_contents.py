@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.config.sections.cache import Cache, Gemini
+from holdfast.config.sections.cache import CacheSettings, GeminiSettings
 from holdfast.engine.passage import Passage
 from holdfast.simulator import HttpRequest
 from tests.engine.driver import HEADERS, raw_of, talk
 from tests.engine.passage.door import Door
 
-CONTENTS = Cache(gemini=Gemini(enabled=True), repair="off")
+CONTENTS = CacheSettings(gemini=GeminiSettings(enabled=True), repair="off")
 
 
 def talked(door: Door, first: int, last: int) -> list[Passage]:

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.server import Gateway, Limits
+from holdfast.config.sections.cache import CacheSettings
+from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.engine.passage import Incoming, Passage
 from holdfast.errors import HoldfastError
 from holdfast.serving import encodings
@@ -282,7 +282,7 @@ def test_an_encoding_that_is_not_understood_goes_as_it_is(door: Door, encoding: 
 
 def test_a_body_above_the_limit_when_unpacked_goes_as_it_is(doors: Callable[..., Door]) -> None:
     raw = raw_of(talk(1))
-    door = doors(gateway=Gateway(limits=Limits(body_bytes=len(raw) - 1)))
+    door = doors(gateway=GatewaySettings(limits=LimitSettings(body_bytes=len(raw) - 1)))
     untouched(door, door.begin(raw, encoding="zstd"), raw, "encoding", "zstd")
 
 
@@ -296,7 +296,7 @@ def test_a_compressed_body_that_is_planned_goes_decoded(door: Door, encoding: st
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
 def test_a_compressed_body_that_is_not_changed_goes_as_it_came(doors: Callable[..., Door], encoding: str) -> None:
-    door = doors(Cache(strategy="passthrough", repair="off"))
+    door = doors(CacheSettings(strategy="passthrough", repair="off"))
     passage = door.begin(raw_of(talk(1)), encoding=encoding)
     assert passage.prepared is not None
     assert passage.verbatim

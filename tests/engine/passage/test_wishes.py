@@ -9,7 +9,7 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from holdfast.config.sections.server import Gateway
+from holdfast.config.sections.server import GatewaySettings
 from holdfast.core.repairs import NAMES
 from holdfast.engine.passage import without_ours
 from holdfast.engine.passage.client_request import Incoming, Wishes, wishes
@@ -19,8 +19,8 @@ from tests import shapes
 from tests.engine.driver import MODELS, ON, clocked, raw_of, talk
 from tests.engine.passage.door import Door
 
-HOLD = Gateway(preflight="hold", preflight_usd=0.001)
-WARN = Gateway(preflight="warn", preflight_usd=0.001)
+HOLD = GatewaySettings(preflight="hold", preflight_usd=0.001)
+WARN = GatewaySettings(preflight="warn", preflight_usd=0.001)
 
 
 def test_what_is_not_understood_is_overlooked() -> None:
@@ -115,7 +115,7 @@ def test_headers_of_a_plan(doors: Callable[..., Door]) -> None:
     assert told[b"x-holdfast-plan"].startswith(b"economic; ")
     assert told[b"x-holdfast-prediction"].startswith(b"read=0; write=")
     assert passage.call in [row.id for row in door.rows()]
-    quiet = doors(gateway=Gateway(headers=False))
+    quiet = doors(gateway=GatewaySettings(headers=False))
     assert quiet.send(raw_of(talk(0)))[0].response_headers() == []
     assert quiet.send(raw_of(talk(0)), switch="off")[0].response_headers() == []
 
@@ -194,13 +194,13 @@ def test_a_turn_that_costs_too_much_is_sent_with_a_warning(doors: Callable[..., 
 @pytest.mark.parametrize(
     "gateway",
     [
-        Gateway(preflight="hold", preflight_usd=1.0),
-        Gateway(preflight="hold"),
-        Gateway(preflight="off", preflight_usd=0.0),
+        GatewaySettings(preflight="hold", preflight_usd=1.0),
+        GatewaySettings(preflight="hold"),
+        GatewaySettings(preflight="off", preflight_usd=0.0),
     ],
     ids=["below the limit", "no limit", "off"],
 )
-def test_other_turns_just_go(doors: Callable[..., Door], gateway: Gateway) -> None:
+def test_other_turns_just_go(doors: Callable[..., Door], gateway: GatewaySettings) -> None:
     door = doors(gateway=gateway)
     passage, _ = door.send(raw_of(talk(0)))
     assert passage.held is None
@@ -209,7 +209,7 @@ def test_other_turns_just_go(doors: Callable[..., Door], gateway: Gateway) -> No
 
 
 def test_a_warm_turn_is_not_held(doors: Callable[..., Door]) -> None:
-    door = doors(gateway=Gateway(preflight="hold", preflight_usd=0.005))
+    door = doors(gateway=GatewaySettings(preflight="hold", preflight_usd=0.005))
     assert door.begin(raw_of(talk(0))).held is not None
     door.send(raw_of(talk(0)), preflight="send")
     assert door.send(raw_of(talk(1)))[0].held is None

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.sections.mcp import Mcp
+from holdfast.config.sections.mcp import McpSettings
 from holdfast.records import Image, Text
 from holdfast.tools.contract import Cancel, Tool, ToolContext, ToolExecutionError
 from holdfast.tools.mcp import Hub, McpServer
 from holdfast.tools.workspace import Workspace
 
 SERVERS = Path(__file__).parent / "servers"
-QUICK = Mcp(reconnect_s=0.05, reconnect_max_s=0.2, reconnect_tries=500, start_timeout_s=20)
+QUICK = McpSettings(reconnect_s=0.05, reconnect_max_s=0.2, reconnect_tries=500, start_timeout_s=20)
 
 
 def plain(name: str = "plain", *arguments: str, **fields: Any) -> McpServer:
@@ -27,7 +27,7 @@ def official(name: str = "official", **fields: Any) -> McpServer:
     return McpServer(name=name, command=sys.executable, args=(str(SERVERS / "official.py"),), **fields)
 
 
-def hub(*servers: McpServer, settings: Mcp = QUICK, **more: Any) -> Hub:
+def hub(*servers: McpServer, settings: McpSettings = QUICK, **more: Any) -> Hub:
     return Hub({server.name: server for server in servers}, settings=settings, **more)
 
 

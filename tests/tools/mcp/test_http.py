@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.mcp import Mcp
+from holdfast.config.sections.mcp import McpSettings
 from holdfast.tools.mcp import Hub, McpServer
 from tests.tools.mcp.hubs import QUICK, SERVERS, Owner, call, hub, until
 
@@ -87,7 +87,7 @@ def test_a_call_in_flight_ends_with_its_server() -> None:
     async def main() -> None:
         serving = Serving(app)
         serving.start()
-        async with hub(far(serving), settings=Mcp(reconnect_s=60)) as running:
+        async with hub(far(serving), settings=McpSettings(reconnect_s=60)) as running:
             waiting = asyncio.create_task(said(running, "wait"))
             await asyncio.sleep(0.1)
             await asyncio.to_thread(serving.stop)
@@ -185,7 +185,7 @@ def test_a_silent_server_is_noticed_by_asking_it() -> None:
         nonlocal silent
         log: list[str] = []
         with Serving(scripted(answers, log)) as serving:
-            async with hub(far(serving), settings=Mcp(ping_s=0.05, reconnect_s=60)) as running:
+            async with hub(far(serving), settings=McpSettings(ping_s=0.05, reconnect_s=60)) as running:
                 owner = Owner(running.tools())
                 running.attach(owner)
                 await until(lambda: sum('"ping"' in line for line in log) >= 3)
@@ -205,7 +205,7 @@ def test_a_server_that_does_not_know_the_question_is_not_lost() -> None:
     async def main() -> None:
         log: list[str] = []
         with Serving(scripted(answers, log)) as serving:
-            async with hub(far(serving), settings=Mcp(ping_s=0.05)) as running:
+            async with hub(far(serving), settings=McpSettings(ping_s=0.05)) as running:
                 await until(lambda: sum('"ping"' in line for line in log) >= 3)
                 assert running.status()[0].state == "connected"
 
@@ -220,7 +220,7 @@ def test_a_server_that_does_not_answer_when_asked_is_lost(monkeypatch: pytest.Mo
 
     async def main() -> None:
         with Serving(scripted(answers, [])) as serving:
-            async with hub(far(serving), settings=Mcp(ping_s=0.05, reconnect_s=60)) as running:
+            async with hub(far(serving), settings=McpSettings(ping_s=0.05, reconnect_s=60)) as running:
                 await until(lambda: running.tools() == ())
                 assert running.status()[0].why == "It was lost: it did not answer within 0.1 s."
 
@@ -230,7 +230,7 @@ def test_a_server_that_does_not_answer_when_asked_is_lost(monkeypatch: pytest.Mo
 @pytest.mark.slow
 def test_a_result_that_is_too_large_is_an_error_and_the_next_call_works() -> None:
     async def main() -> None:
-        settings = Mcp(max_message_bytes=100_000)
+        settings = McpSettings(max_message_bytes=100_000)
         with Serving(scripted(simple, [])) as serving:
             async with hub(far(serving), settings=settings) as running:
                 assert "larger than 100000 bytes" in await said(running, "one", {"size": 3_000_000})
@@ -265,7 +265,7 @@ def test_headers_are_sent_and_a_refusal_names_its_status_and_no_secret(caplog: p
     async def main() -> None:
         with Serving(scripted(answers, []), path="/mcp?api_key=s3cret") as serving:
             async with hub(
-                far(serving, headers={"Authorization": "Bearer s3cret"}), settings=Mcp(reconnect_s=60)
+                far(serving, headers={"Authorization": "Bearer s3cret"}), settings=McpSettings(reconnect_s=60)
             ) as running:
                 (status,) = running.status()
                 assert status.state == "waiting"
@@ -282,7 +282,7 @@ def test_a_server_that_never_answers_and_one_that_says_nonsense() -> None:
         return 200, "application/json", b"what?"
 
     async def main() -> None:
-        settings = Mcp(reconnect_s=60, start_timeout_s=0.3)
+        settings = McpSettings(reconnect_s=60, start_timeout_s=0.3)
         with Serving(scripted(lambda message: None, [])) as silent, Serving(scripted(nonsense, [])) as mad:
             servers = [McpServer(name="silent", url=silent.url), McpServer(name="mad", url=mad.url)]
             async with hub(*servers, settings=settings) as running:
@@ -312,7 +312,7 @@ def test_nobody_at_the_address() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
         server = McpServer(name="far", url=f"http://me:token@127.0.0.1:{port}/mcp?key=token")
-        async with hub(server, settings=Mcp(reconnect_s=60)) as running:
+        async with hub(server, settings=McpSettings(reconnect_s=60)) as running:
             why = running.status()[0].why
             assert why.startswith(f"It was not reached: there is no connection to http://127.0.0.1:{port} (")
             assert "ConnectError" not in why

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.sections.mcp import Mcp
+from holdfast.config.sections.mcp import McpSettings
 from holdfast.errors import HoldfastError
 from holdfast.tools.mcp import McpServer
 from holdfast.tools.mcp.translation import server_part
@@ -87,7 +87,7 @@ def test_a_program_is_started_in_its_place_with_its_own_variables_only(
 @pytest.mark.slow
 def test_a_server_that_fails_or_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("holdfast.tools.mcp.stdio.STOP_S", 0.1)
-    settings = Mcp(reconnect_s=60, start_timeout_s=20)
+    settings = McpSettings(reconnect_s=60, start_timeout_s=20)
 
     async def main() -> None:
         servers = [
@@ -131,7 +131,7 @@ def test_a_server_that_fails_or_hangs_holds_up_no_other(monkeypatch: pytest.Monk
 
 def test_a_server_that_never_comes_is_given_up() -> None:
     async def main() -> None:
-        async with hub(plain("dies", "--die"), settings=Mcp(reconnect_s=0.01, reconnect_tries=2)) as running:
+        async with hub(plain("dies", "--die"), settings=McpSettings(reconnect_s=0.01, reconnect_tries=2)) as running:
             await until(lambda: running.status()[0].state == "failed")
             assert running.status()[0].why.endswith("it last said: no licence found. It is not tried again.")
 
@@ -178,7 +178,7 @@ def test_two_servers_cannot_have_one_tool() -> None:
 
 def test_a_result_that_is_too_large_is_an_error_and_the_next_call_works() -> None:
     async def main() -> None:
-        async with hub(plain(), settings=Mcp(max_message_bytes=100_000)) as running:
+        async with hub(plain(), settings=McpSettings(max_message_bytes=100_000)) as running:
             assert len(await call(running, "large", {"text": "90000"})) == 90_000
             said = await call(running, "large", {"text": "3000000"})
             assert said == ("! The MCP server plain did not carry out the call: the answer is larger than 100000 bytes")
@@ -300,7 +300,7 @@ def test_a_killed_server_loses_its_tools_at_once_and_comes_back() -> None:
 
 def test_calls_in_flight_end_with_their_server() -> None:
     async def main() -> None:
-        async with hub(plain(), settings=Mcp(reconnect_s=60)) as running:
+        async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running:
             pid = (await where(running))["pid"]
             waiting = [asyncio.create_task(call(running, "wait")) for _ in range(3)]
             await asyncio.sleep(0.05)
@@ -317,7 +317,7 @@ def test_calls_in_flight_end_with_their_server() -> None:
 
 def test_what_a_lost_server_last_said_is_in_the_status_and_nowhere_else() -> None:
     async def main() -> None:
-        async with hub(plain(), settings=Mcp(reconnect_s=60)) as running:
+        async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running:
             owner = Owner(running.tools())
             running.attach(owner)
             assert "was lost during the call (it ended with exit code 3)" in await call(running, "crash", {"text": "3"})
@@ -336,7 +336,7 @@ def test_a_program_that_leaves_a_child_at_its_pipes_is_lost_and_so_is_the_child(
     log = tmp_path / "log"
 
     async def main() -> None:
-        async with hub(plain("plain", "--log", str(log)), settings=Mcp(reconnect_s=60)) as running:
+        async with hub(plain("plain", "--log", str(log)), settings=McpSettings(reconnect_s=60)) as running:
             said = await asyncio.wait_for(call(running, "leave_child"), 10)
             assert "was lost during the call (it was ended by SIGKILL)" in said
             assert running.status()[0].state == "waiting"
@@ -351,7 +351,7 @@ def test_a_program_that_closes_its_output_is_lost(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("holdfast.tools.mcp.stdio._LATE_S", 0.1)
 
     async def main() -> None:
-        async with hub(plain(), settings=Mcp(reconnect_s=60)) as running:
+        async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running:
             pid = (await where(running))["pid"]
             assert "was lost during the call (the connection was closed)" in await call(running, "close_output")
             assert running.tools() == ()
@@ -379,7 +379,7 @@ def test_close_stops_every_program_also_one_that_does_not_want_to(monkeypatch: p
 
 def test_a_stop_that_is_cut_short_leaves_no_program_behind() -> None:
     async def main() -> None:
-        running = hub(plain("plain", "--stubborn"), settings=Mcp(reconnect_s=60))
+        running = hub(plain("plain", "--stubborn"), settings=McpSettings(reconnect_s=60))
         await running.start()
         pid = (await where(running))["pid"]
         closing = asyncio.create_task(running.close())

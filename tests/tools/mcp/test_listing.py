@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.mcp import Mcp
+from holdfast.config.sections.mcp import McpSettings
 from holdfast.tools.contract import ToolContext, ToolOutput
 from holdfast.tools.mcp.configuration import McpServer
 from holdfast.tools.mcp.translation import ListedTool, listed, mended_list, tools_of
@@ -17,10 +17,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     return ToolOutput()
 
 
-def tools(*found: ListedTool, server: McpServer | None = None, settings: Mcp | None = None) -> Any:
+def tools(*found: ListedTool, server: McpServer | None = None, settings: McpSettings | None = None) -> Any:
     server = server or McpServer(name="s", command="prog")
     warnings: list[str] = []
-    every = tools_of(server, found, settings or Mcp(), {one.name: run for one in found}, warnings)
+    every = tools_of(server, found, settings or McpSettings(), {one.name: run for one in found}, warnings)
     return list(every.values()), warnings
 
 
@@ -101,7 +101,7 @@ def test_whatever_a_server_lists_nothing_breaks() -> None:
 
 
 def test_a_description_is_cut_at_the_limit_and_says_so() -> None:
-    settings = Mcp(description_chars=100)
+    settings = McpSettings(description_chars=100)
     (short, long), _ = tools(
         ListedTool(name="short", description="x" * 100),
         ListedTool(name="long", description="x" * 150),

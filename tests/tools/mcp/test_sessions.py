@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import Confirm, Tools
-from holdfast.config.sections.mcp import Mcp
+from holdfast.config.sections.agent import ConfirmSettings, ToolsSettings
+from holdfast.config.sections.mcp import McpSettings
 from holdfast.records import Text, ToolUse
 from holdfast.records.events import NO_SESSION, Bus, Envelope
 from holdfast.tools.confirmation import Confirmations
@@ -28,12 +28,12 @@ from tests.tools.mcp.http_server import Serving
 from tests.tools.mcp.servers.official import build
 
 MODEL = "anthropic:claude-sonnet-4-5"
-FOR_EVER = Mcp(reconnect_s=60)
+FOR_EVER = McpSettings(reconnect_s=60)
 
 
 def session(running: Hub, name: str = "") -> ToolSet:
     """A session that has just begun."""
-    tools = ToolSet(running.tools(), settings=Tools(), model=MODEL, dialect="anthropic")
+    tools = ToolSet(running.tools(), settings=ToolsSettings(), model=MODEL, dialect="anthropic")
     running.attach(tools, session=name or None)
     return tools
 
@@ -128,7 +128,7 @@ def test_c66_the_turn_in_which_a_server_is_lost_knows_of_it_and_nothing_is_confi
     async def main() -> None:
         async with hub(plain(), settings=FOR_EVER) as running:
             tools = session(running)
-            settings = Tools(confirm=Confirm(mode="allow"))
+            settings = ToolsSettings(confirm=ConfirmSettings(mode="allow"))
             agent = dispatcher(tmp_path, tools.resolve, settings=settings)
             calls = [use("mcp__plain__echo", 1, text="a"), use("mcp__plain__crash", 2), use("mcp__plain__echo", 3)]
             answers = [await agent.run([one]) for one in calls]
@@ -189,7 +189,7 @@ def test_c67_without_a_session_the_events_belong_to_none() -> None:
     asyncio.run(main())
 
 
-async def met(running: Hub, root: Path, settings: Tools) -> list[str]:
+async def met(running: Hub, root: Path, settings: ToolsSettings) -> list[str]:
     tools = ToolSet(running.tools(), settings=settings, model=MODEL, dialect="anthropic")
     confirmations = Confirmations(settings.confirm)
     agent = dispatcher(root, tools.resolve, settings=settings, confirmations=confirmations)
@@ -201,7 +201,7 @@ def test_c60_mcp_tools_run_one_at_a_time_unless_the_user_declares_them_read_only
     async def main(**fields: Any) -> list[str]:
         with Serving(lambda: build().streamable_http_app()) as serving:
             async with hub(McpServer(name="far", url=serving.url, **fields)) as running:
-                return await met(running, tmp_path, Tools(confirm=Confirm(mode="allow")))
+                return await met(running, tmp_path, ToolsSettings(confirm=ConfirmSettings(mode="allow")))
 
     assert asyncio.run(main()) == ["1", "1", "1"]
     assert max(asyncio.run(main(read_only=("m*t",)))) == "3"
@@ -211,7 +211,7 @@ def test_c60_a_call_of_an_mcp_tool_is_confirmed_unless_it_is_read_only(tmp_path:
     async def main(**fields: Any) -> list[str]:
         with Serving(lambda: build().streamable_http_app()) as serving:
             async with hub(McpServer(name="far", url=serving.url, **fields)) as running:
-                return await met(running, tmp_path, Tools())
+                return await met(running, tmp_path, ToolsSettings())
 
     assert all("was not run" in said for said in asyncio.run(main()))
     assert max(asyncio.run(main(read_only=("meet",)))) == "3"

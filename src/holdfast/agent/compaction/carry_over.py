@@ -13,7 +13,15 @@ from holdfast.records import events
 from holdfast.records.events import Event, McpServerDisconnected
 from holdfast.tools import cut, shown
 
-from ..window.entries import Compacted, Context, Entry, SettingToggled, SurroundingsChanged, ToolServerGone, UserMessage
+from ..window.entries import (
+    Compacted,
+    Entry,
+    SettingToggledItem,
+    SurroundingsChangedItem,
+    Timeline,
+    ToolServerGone,
+    UserMessage,
+)
 
 OPENING = (
     "[Older messages of this conversation were removed to make room. What follows stands in their place: notes of the "
@@ -52,16 +60,16 @@ def facts(entries: Iterable[Entry]) -> dict[str, str]:
 def _facts(entry: Entry) -> Iterable[tuple[str, str]]:
     if isinstance(entry, Compacted):
         yield from read(entry.text).items()
-    elif isinstance(entry, Context):
+    elif isinstance(entry, Timeline):
         for item in entry.items:
             match item:
                 case UserMessage():
                     yield ASKED, item.text
-                case SettingToggled():
+                case SettingToggledItem():
                     yield _setting(item), item.value
                 case ToolServerGone():
                     yield _server(item), ", ".join(item.tools) or _ALL
-                case SurroundingsChanged():
+                case SurroundingsChangedItem():
                     yield _AROUND, item.text
                 case _:
                     pass
@@ -81,13 +89,13 @@ def told_again(dropped: Sequence[Entry], remaining: Sequence[Entry]) -> tuple[Ev
 def _events(entry: Entry) -> Iterable[tuple[str, Event]]:
     if isinstance(entry, Compacted):
         yield from ((about, event) for about, text in read(entry.text).items() if (event := _event(about, text)))
-    for item in entry.items if isinstance(entry, Context) else ():
+    for item in entry.items if isinstance(entry, Timeline) else ():
         match item:
-            case SettingToggled():
+            case SettingToggledItem():
                 yield _setting(item), events.SettingToggled(setting=item.setting, value=item.value)
             case ToolServerGone():
                 yield _server(item), McpServerDisconnected(server=item.server, tools=item.tools)
-            case SurroundingsChanged():
+            case SurroundingsChangedItem():
                 yield _AROUND, events.SurroundingsChanged(text=item.text)
             case _:
                 pass
@@ -106,7 +114,7 @@ def _between(text: str, before: str, after: str) -> str | None:
     return text[len(before) : -len(after)] if text.startswith(before) and text.endswith(after) else None
 
 
-def _setting(item: SettingToggled) -> str:
+def _setting(item: SettingToggledItem) -> str:
     return f"Setting {shown(item.setting)} is"
 
 

@@ -16,7 +16,7 @@ from holdfast.tools import Cancel
 from holdfast.wire import is_too_long
 
 from .. import memory_updates, tools_array
-from ..contract import Compaction, CostLine, Watch
+from ..contract import CompactionResult, CostLine, Watch
 from ..costs import dollars, summed, used
 from ..model_call import CallFailed, Stopped, call
 from ..window.entries import Compacted, UserMessage, entry_json
@@ -99,7 +99,7 @@ async def before_request(
     return lines
 
 
-async def compact(session: Session, *, watch: Watch | None = None, cancel: Cancel | None = None) -> Compaction:
+async def compact(session: Session, *, watch: Watch | None = None, cancel: Cancel | None = None) -> CompactionResult:
     """Put a summary in the place of old history, because the user wants it. `Stopped` if he stops it."""
     lines: list[CostLine] = []
     _in_vain.pop(session, None)
@@ -110,16 +110,16 @@ async def compact(session: Session, *, watch: Watch | None = None, cancel: Cance
         session.lines += lines
 
 
-def elide(session: Session, *, turn: str | None = None, watch: Watch | None = None) -> Compaction:
+def elide(session: Session, *, turn: str | None = None, watch: Watch | None = None) -> CompactionResult:
     """Make room without a model: the provider says that the conversation is too long even for it."""
     order = _Order(why="too_long", turn=turn, watch=watch or Watch(), cancel=Cancel(), must=True)
     work = _begin(session, order, [], most=measured(session).total // 2)
-    return work if isinstance(work, Compaction) else _without_model(session, work)
+    return work if isinstance(work, CompactionResult) else _without_model(session, work)
 
 
-async def _compact(session: Session, order: _Order, lines: list[CostLine]) -> Compaction:
+async def _compact(session: Session, order: _Order, lines: list[CostLine]) -> CompactionResult:
     work = _begin(session, order, lines)
-    if isinstance(work, Compaction):
+    if isinstance(work, CompactionResult):
         return work
     output = _output(session, work)
     while output >= _SHORTEST and work.attempts < ATTEMPTS:
@@ -151,7 +151,9 @@ async def _compact(session: Session, order: _Order, lines: list[CostLine]) -> Co
     return _without_model(session, work)
 
 
-def _begin(session: Session, order: _Order, lines: list[CostLine], *, most: int | None = None) -> _Work | Compaction:
+def _begin(
+    session: Session, order: _Order, lines: list[CostLine], *, most: int | None = None
+) -> _Work | CompactionResult:
     """Measure and decide what goes; what became of it where nothing would be gained."""
     settings, sizes = session.settings.agent.compaction, measured(session)
     limit = limit_of(settings, session.facts.context_limit, session.output_limit)
@@ -169,7 +171,9 @@ def _begin(session: Session, order: _Order, lines: list[CostLine], *, most: int 
             now = length(session)  # with the message that waits: it may be what is too long
             order.watch.notice(in_vain_notice(now.used + now.pending, order.why))
         _in_vain[session] = sizes.total
-        return Compaction(why=order.why, tokens_before=sizes.total, tokens_after=sizes.total, elided=False, attempts=0)
+        return CompactionResult(
+            why=order.why, tokens_before=sizes.total, tokens_after=sizes.total, elided=False, attempts=0
+        )
     session.log(CompactionStarted(tokens=sizes.total, limit=limit, why=order.why), turn=order.turn)
     return _Work(order, limit, sizes, cut, lines)
 
@@ -214,11 +218,11 @@ def _text(session: Session, work: _Work, summary: str | None) -> str | None:
     )
 
 
-def _without_model(session: Session, work: _Work) -> Compaction:
+def _without_model(session: Session, work: _Work) -> CompactionResult:
     return _completed(session, work, _text(session, work, None) or "", elided=True)
 
 
-def _completed(session: Session, work: _Work, text: str, *, elided: bool = False) -> Compaction:
+def _completed(session: Session, work: _Work, text: str, *, elided: bool = False) -> CompactionResult:
     cut, size = work.cut, work.sizes.of(text)
     cost = summed(line.cost for line in work.lines)
     after = cut.kept + size
@@ -248,8 +252,8 @@ def _completed(session: Session, work: _Work, text: str, *, elided: bool = False
     return compaction
 
 
-def _compaction(work: _Work, after: int, elided: bool, reckoned: Payback) -> Compaction:
-    return Compaction(
+def _compaction(work: _Work, after: int, elided: bool, reckoned: Payback) -> CompactionResult:
+    return CompactionResult(
         why=work.order.why,
         tokens_before=work.sizes.total,
         tokens_after=after,
@@ -262,7 +266,7 @@ def _compaction(work: _Work, after: int, elided: bool, reckoned: Payback) -> Com
     )
 
 
-def _unchanged(work: _Work) -> Compaction:
+def _unchanged(work: _Work) -> CompactionResult:
     return _compaction(work, work.sizes.total, False, Payback())
 
 
@@ -298,7 +302,7 @@ def _trim_history(session: Session, turn: str | None, watch: Watch) -> None:
     watch.notice(trimmed_notice(len(turn_starts(remaining)) + 1))
 
 
-def done_notice(compaction: Compaction) -> str:
+def done_notice(compaction: CompactionResult) -> str:
     how = "outlined without the model" if compaction.elided else "summarized"
     sentences = [f"Older history was {how}: {compaction.tokens_before:,} tokens became {compaction.tokens_after:,}."]
     if compaction.cost is not None and compaction.rewrite_cost is not None:

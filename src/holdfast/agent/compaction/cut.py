@@ -25,10 +25,10 @@ from ..window.entries import (
     AssistantTurn,
     AttemptFeedback,
     Compacted,
-    Context,
     Entry,
     GoalInjection,
     SessionContext,
+    Timeline,
     UserMessage,
 )
 
@@ -59,7 +59,7 @@ def turn_starts(entries: Sequence[Entry]) -> tuple[int, ...]:
     """Where the user's turns begin: with what he said, or with the goal and the remarks that were flushed with it."""
     starts = []
     for index, entry in enumerate(entries):
-        if isinstance(entry, Context) and any(isinstance(item, UserMessage) for item in entry.items):
+        if isinstance(entry, Timeline) and any(isinstance(item, UserMessage) for item in entry.items):
             while index and isinstance(entries[index - 1], GoalInjection | AttemptFeedback):
                 index -= 1
             starts.append(index)
@@ -132,7 +132,7 @@ def _heads(entries: Sequence[Entry], anchor: int) -> Iterator[int]:
     """Ends of the front, the one asked for first: fewer turns, then the first message alone, then not even that."""
     heads = [head_of(entries, turns) for turns in range(anchor, 0, -1)]
     first = first_of(entries)
-    first_message = next((i + 1 for i, entry in enumerate(entries) if isinstance(entry, Context)), first)
+    first_message = next((i + 1 for i, entry in enumerate(entries) if isinstance(entry, Timeline)), first)
     heads += [min(first_message, *heads), first] if heads else [first]
     yield from dict.fromkeys(heads)
 

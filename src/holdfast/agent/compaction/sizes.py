@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.config.sections import Compaction as Settings
+from holdfast.config.sections import CompactionSettings as Settings
 from holdfast.core import edit_cost
 from holdfast.facts import IMAGE_TOKENS, estimate, estimate_json, rates
 from holdfast.records import (

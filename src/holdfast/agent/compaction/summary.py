@@ -19,7 +19,7 @@ from holdfast.records import Message, Text, ToolResult, ToolUse
 from holdfast.tools import cut, mend, shown
 from holdfast.wire import Answer
 
-from ..window.entries import AssistantTurn, Compacted, Context, Entry, SubagentStatus, UserMessage
+from ..window.entries import AssistantTurn, Compacted, Entry, SubagentStatus, Timeline, UserMessage
 from ..window.state import DelegateState, ProcessState, TaskState
 from ..window.texts import one_line
 from .carry_over import OPENING, Facts, carried_facts, written
@@ -170,12 +170,12 @@ def middle_out(lines: Sequence[str], most: int) -> list[str]:
 
 def _messages(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
-        if isinstance(entry, Context):
+        if isinstance(entry, Timeline):
             yield from (item.text for item in entry.items if isinstance(item, UserMessage) and item.text.strip())
 
 
 def _delegated(entries: Sequence[Entry]) -> list[SubagentStatus]:
-    items = (item for entry in entries if isinstance(entry, Context) for item in entry.items)
+    items = (item for entry in entries if isinstance(entry, Timeline) for item in entry.items)
     return [item for item in items if isinstance(item, SubagentStatus) and item.status != "started" and item.text]
 
 

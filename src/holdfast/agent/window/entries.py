@@ -28,12 +28,12 @@ class UserMessage(Item, frozen=True, kw_only=True, tag="user_message"):
     attachments: tuple[Image | Document, ...] = ()
 
 
-class ProcessStarted(Item, frozen=True, kw_only=True, tag="detached_process_started"):
+class DetachedProcessStarted(Item, frozen=True, kw_only=True, tag="detached_process_started"):
     process: str
     command: str
 
 
-class ProcessExited(Item, frozen=True, kw_only=True, tag="detached_process_exited"):
+class DetachedProcessExited(Item, frozen=True, kw_only=True, tag="detached_process_exited"):
     process: str
     exit_code: int | None
 
@@ -75,12 +75,12 @@ class ToolServerGone(Item, frozen=True, kw_only=True, tag="tool_server_gone"):
     tools: tuple[str, ...] = ()
 
 
-class SettingToggled(Item, frozen=True, kw_only=True, tag="setting_toggled"):
+class SettingToggledItem(Item, frozen=True, kw_only=True, tag="setting_toggled"):
     setting: str
     value: str
 
 
-class SurroundingsChanged(Item, frozen=True, kw_only=True, tag="surroundings_changed"):
+class SurroundingsChangedItem(Item, frozen=True, kw_only=True, tag="surroundings_changed"):
     text: str
 
 
@@ -90,16 +90,16 @@ class Continue(Item, frozen=True, kw_only=True, tag="continue"):
 
 TimelineItem = (
     UserMessage
-    | ProcessStarted
-    | ProcessExited
+    | DetachedProcessStarted
+    | DetachedProcessExited
     | SubagentStatus
     | TaskUpdate
     | Escalation
     | MemoryChanged
     | KnowledgeNews
     | ToolServerGone
-    | SettingToggled
-    | SurroundingsChanged
+    | SettingToggledItem
+    | SurroundingsChangedItem
     | Continue
 )
 
@@ -123,7 +123,7 @@ class AssistantTurn(Struct, frozen=True, kw_only=True, tag="assistant_turn"):
     told: tuple[tuple[str, str], ...] = ()
 
 
-class Context(Struct, frozen=True, kw_only=True, tag="context"):
+class Timeline(Struct, frozen=True, kw_only=True, tag="context"):
     """A timeline: what happened since the entry before it."""
 
     at: int
@@ -152,7 +152,7 @@ class AttemptFeedback(Struct, frozen=True, kw_only=True, tag="attempt_feedback")
     text: str
 
 
-Entry = SessionContext | AssistantTurn | Context | Compacted | GoalInjection | AttemptFeedback
+Entry = SessionContext | AssistantTurn | Timeline | Compacted | GoalInjection | AttemptFeedback
 
 
 class Window(Struct, frozen=True):

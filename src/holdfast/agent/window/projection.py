@@ -58,9 +58,9 @@ from . import entries
 from .entries import (
     AssistantTurn,
     AttemptFeedback,
-    Context,
     Entry,
     GoalInjection,
+    Timeline,
     TimelineItem,
     UserMessage,
     attachments_from,
@@ -126,7 +126,7 @@ def _window_appended(state: Projection, event: WindowAppended, envelope: Envelop
     return replace(
         state,
         window=append(state.window, added),
-        queue=() if any(isinstance(entry, Context) for entry in added) else state.queue,
+        queue=() if any(isinstance(entry, Timeline) for entry in added) else state.queue,
         feedback=() if any(isinstance(entry, AttemptFeedback) for entry in added) else state.feedback,
         goal=None if goals else state.goal,
         told_goal=goals[-1] if goals else state.told_goal,
@@ -135,7 +135,7 @@ def _window_appended(state: Projection, event: WindowAppended, envelope: Envelop
 
 
 def _spoken(entry: Entry) -> bool:
-    return isinstance(entry, Context) and any(isinstance(item, UserMessage) for item in entry.items)
+    return isinstance(entry, Timeline) and any(isinstance(item, UserMessage) for item in entry.items)
 
 
 def _window_sent(state: Projection, event: WindowSent, envelope: Envelope, seq: int) -> Projection:
@@ -266,13 +266,13 @@ def _turn_started(state: Projection, event: TurnStarted, envelope: Envelope, seq
 def _process_started(state: Projection, event: ProcessStarted, envelope: Envelope, seq: int) -> Projection:
     running = ProcessState(process=event.process, command=event.command)
     others = tuple(each for each in state.running_processes if each.process != event.process)
-    item = entries.ProcessStarted(at=envelope.at, seq=seq, process=event.process, command=event.command)
+    item = entries.DetachedProcessStarted(at=envelope.at, seq=seq, process=event.process, command=event.command)
     return _queued(replace(state, running_processes=(*others, running)), item)
 
 
 def _process_exited(state: Projection, event: ProcessExited, envelope: Envelope, seq: int) -> Projection:
     running = tuple(each for each in state.running_processes if each.process != event.process)
-    item = entries.ProcessExited(at=envelope.at, seq=seq, process=event.process, exit_code=event.exit_code)
+    item = entries.DetachedProcessExited(at=envelope.at, seq=seq, process=event.process, exit_code=event.exit_code)
     return _queued(replace(state, running_processes=running), item)
 
 
@@ -377,13 +377,13 @@ def _server_gone(state: Projection, event: McpServerDisconnected, envelope: Enve
 
 
 def _setting_toggled(state: Projection, event: SettingToggled, envelope: Envelope, seq: int) -> Projection:
-    item = entries.SettingToggled(at=envelope.at, seq=seq, setting=event.setting, value=event.value)
+    item = entries.SettingToggledItem(at=envelope.at, seq=seq, setting=event.setting, value=event.value)
     return _queued(state, item)
 
 
 def _surroundings_changed(state: Projection, event: SurroundingsChanged, envelope: Envelope, seq: int) -> Projection:
     state = replace(state, known_surroundings=event.around or state.known_surroundings)
-    return _queued(state, entries.SurroundingsChanged(at=envelope.at, seq=seq, text=event.text))
+    return _queued(state, entries.SurroundingsChangedItem(at=envelope.at, seq=seq, text=event.text))
 
 
 FOLDS: Mapping[type[Event], _Fold] = {

@@ -18,11 +18,11 @@ from .entries import (
     AssistantTurn,
     AttemptFeedback,
     Compacted,
-    Context,
     Entry,
     GoalInjection,
     SessionContext,
     Static,
+    Timeline,
     Window,
 )
 from .texts import CONTINUE, NO_TEXT, goal_text, item_blocks
@@ -45,7 +45,7 @@ def entry_messages(entry: Entry, static: Static) -> tuple[Message, ...]:
     match entry:
         case SessionContext():
             return _user_message(entry.text) if entry.text.strip() else ()
-        case Context():
+        case Timeline():
             blocks = tuple(block for item in entry.items for block in item_blocks(item, static.timezone))
             return (Message("user", blocks),) if blocks else _user_message(CONTINUE)
         case Compacted() | AttemptFeedback():

@@ -13,12 +13,12 @@ from holdfast.records.events import SessionComposed, TurnAnswered
 from .entries import (
     AssistantTurn,
     AttemptFeedback,
-    Context,
     Continue,
     Entry,
     GoalInjection,
     KnowledgeNews,
     MemoryChanged,
+    Timeline,
     TimelineItem,
     UserMessage,
     Window,
@@ -148,7 +148,7 @@ def told_hashes(state: Projection) -> dict[str, str]:
     for entry in state.window.entries:
         if isinstance(entry, AssistantTurn):
             pairs += entry.told
-        elif isinstance(entry, Context):
+        elif isinstance(entry, Timeline):
             pairs += _told_pairs(entry.items)
     return dict((*state.stable_entries, *state.context_entries, *pairs, *_told_pairs(state.queue)))
 
@@ -165,10 +165,10 @@ def flush(state: Projection, at: int) -> tuple[Entry, ...]:
     feedback = tuple(AttemptFeedback(at=at, text=text) for text in state.feedback)
     goal = () if state.goal is None else (GoalInjection(at=at, text=state.goal),)
     items = _timeline(state.queue)
-    entries: tuple[Entry, ...] = (*feedback, *goal, *((Context(at=at, items=items),) if items else ()))
+    entries: tuple[Entry, ...] = (*feedback, *goal, *((Timeline(at=at, items=items),) if items else ()))
     if entries or not _ends_with_the_model(state):
         return entries
-    return (Context(at=at, items=(Continue(at=at, seq=state.events),)),)
+    return (Timeline(at=at, items=(Continue(at=at, seq=state.events),)),)
 
 
 def _timeline(queue: tuple[TimelineItem, ...]) -> tuple[TimelineItem, ...]:

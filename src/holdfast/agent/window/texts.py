@@ -14,14 +14,14 @@ from holdfast.records import Block, Text
 
 from .entries import (
     Continue,
+    DetachedProcessExited,
+    DetachedProcessStarted,
     Escalation,
     KnowledgeNews,
     MemoryChanged,
-    ProcessExited,
-    ProcessStarted,
-    SettingToggled,
+    SettingToggledItem,
     SubagentStatus,
-    SurroundingsChanged,
+    SurroundingsChangedItem,
     TaskUpdate,
     TimelineItem,
     ToolServerGone,
@@ -54,23 +54,23 @@ def goal_text(goal: str) -> str:
 
 
 def _line(
-    item: ProcessStarted
-    | ProcessExited
+    item: DetachedProcessStarted
+    | DetachedProcessExited
     | SubagentStatus
     | TaskUpdate
     | Escalation
     | MemoryChanged
     | KnowledgeNews
     | ToolServerGone
-    | SettingToggled
-    | SurroundingsChanged,
+    | SettingToggledItem
+    | SurroundingsChangedItem,
 ) -> str:
     match item:
-        case ProcessStarted():
+        case DetachedProcessStarted():
             return f"Background process {item.process} started: {one_line(item.command)}"
-        case ProcessExited(exit_code=None):
+        case DetachedProcessExited(exit_code=None):
             return f"Background process {item.process} ended without an exit code."
-        case ProcessExited():
+        case DetachedProcessExited():
             return f"Background process {item.process} exited with code {item.exit_code}."
         case SubagentStatus():
             return _status(item)
@@ -86,9 +86,9 @@ def _line(
             return f"Tool server {item.server} is gone. Its tools no longer work."
         case ToolServerGone():
             return f"Tool server {item.server} is gone. These tools no longer work: {', '.join(item.tools)}."
-        case SettingToggled():
+        case SettingToggledItem():
             return f"Setting {item.setting} is now {item.value}."
-        case SurroundingsChanged():
+        case SurroundingsChangedItem():
             return f"The surroundings have changed:\n{item.text}"
         case _:
             assert_never(item)

@@ -100,7 +100,7 @@ def can_edit() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
-class Draft:
+class DraftFile:
     """A text in a file of its own, which is opened in the editor. It is removed when it has been used, or was left as
     it was; otherwise it stays, and whoever refuses the text says where it is."""
 
@@ -143,11 +143,11 @@ class Draft:
 
 
 @contextlib.contextmanager
-def drafting(text: str, name: str, advice: str) -> Iterator[Draft]:
+def drafting(text: str, name: str, advice: str) -> Iterator[DraftFile]:
     """A draft, until it has been used. What goes wrong in here leaves it where it is, and says so with the advice what
     to do with it."""
     try:
-        draft = Draft(text, name)
+        draft = DraftFile(text, name)
     except OSError as problem:
         raise HoldfastError(
             f"no file for the editor can be made in {printable(tempfile.gettempdir())} ({_reason(problem)}); "

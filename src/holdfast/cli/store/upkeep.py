@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
-from holdfast.gateway import AGENT, Retention
+from holdfast.gateway import AGENT, RetentionPeriod
 from holdfast.store import SMALL, Pruned, StoreInUseError, alone, back_up, blobs_of, check, open_store, vacuum
 from holdfast.wording import counted
 
@@ -102,7 +102,7 @@ def prune(age: str | None, dry_run: bool, yes: bool, json_: bool) -> None:
       holdfast store prune --yes
     """
     config, path = configured()
-    keeps = Retention.configured(config)
+    keeps = RetentionPeriod.configured(config)
     days = keeps.days if age is None else _days(age)
     if not days:
         raise HoldfastError("store.retention is 0: everything is kept; --older-than says what is old")

@@ -5,17 +5,38 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .agent import Command, Compaction, Confirm, Deferral, Mask, Memory, Offload, Skills, Tools
-    from .cache import Breaks, Cache, Gemini, Keepalive, OpenAI, Retention, Strategy
-    from .mcp import DeclaredServer, Mcp
-    from .server import Gateway, Limits, Upstream
+    from .agent import (
+        CommandSettings,
+        CompactionSettings,
+        ConfirmSettings,
+        DeferralSettings,
+        MaskSettings,
+        MemorySettings,
+        OffloadSettings,
+        SkillsSettings,
+        ToolsSettings,
+    )
+    from .cache import (
+        BreaksSettings,
+        CacheSettings,
+        GeminiSettings,
+        KeepaliveSettings,
+        OpenAISettings,
+        Retention,
+        Strategy,
+    )
+    from .mcp import DeclaredServer, McpSettings
+    from .server import GatewaySettings, LimitSettings, UpstreamSettings
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".agent": "Command Compaction Confirm Deferral Mask Memory Offload Skills Tools",
-            ".cache": "Breaks Cache Gemini Keepalive OpenAI Retention Strategy",
-            ".mcp": "DeclaredServer Mcp",
-            ".server": "Gateway Limits Upstream",
+            ".agent": (
+                "CommandSettings CompactionSettings ConfirmSettings DeferralSettings MaskSettings MemorySettings "
+                "OffloadSettings SkillsSettings ToolsSettings"
+            ),
+            ".cache": "BreaksSettings CacheSettings GeminiSettings KeepaliveSettings OpenAISettings Retention Strategy",
+            ".mcp": "DeclaredServer McpSettings",
+            ".server": "GatewaySettings LimitSettings UpstreamSettings",
         },
     )

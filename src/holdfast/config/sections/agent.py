@@ -12,7 +12,7 @@ from holdfast.config.sections.marks import MANY, Names, about, count, name, shar
 Count = Annotated[int, Meta(ge=0, le=MANY)]
 
 
-class Compaction(Struct, frozen=True):
+class CompactionSettings(Struct, frozen=True):
     """When and how a long history is summarised."""
 
     trigger_at: Annotated[float, about("Share of the context window in use that triggers compaction.", gt=0, le=1)] = (
@@ -43,7 +43,7 @@ class Compaction(Struct, frozen=True):
     ] = 32768
 
 
-class Delegates(Struct, frozen=True):
+class DelegatesSettings(Struct, frozen=True):
     """Sub-agents."""
 
     concurrent: Annotated[int, count("Sub-agents of one agent at work at the same time.", least=1)] = 8
@@ -54,7 +54,7 @@ class Delegates(Struct, frozen=True):
     depth: Annotated[int, count("How deep sub-agents may start others.", most=8)] = 1
 
 
-class Agent(Struct, frozen=True):
+class AgentSettings(Struct, frozen=True):
     """The agent runtime."""
 
     model: (
@@ -111,11 +111,11 @@ class Agent(Struct, frozen=True):
         Names, about("Files with a project's instructions; the first that is there counts.", path=False)
     ] = ("AGENTS.md", "CLAUDE.md")
     tree_entries: Annotated[int, count("Entries of the directory tree that a session begins with.")] = 200
-    compaction: Compaction = Compaction()
-    delegates: Delegates = Delegates()
+    compaction: CompactionSettings = CompactionSettings()
+    delegates: DelegatesSettings = DelegatesSettings()
 
 
-class Skills(Struct, frozen=True):
+class SkillsSettings(Struct, frozen=True):
     """Where skills are found and how many may be loaded."""
 
     roots: Annotated[
@@ -150,7 +150,7 @@ class Skills(Struct, frozen=True):
     ] = False
 
 
-class Offload(Struct, frozen=True):
+class OffloadSettings(Struct, frozen=True):
     """Which tool results go to a file, with head and tail in their place."""
 
     max_result_chars: (
@@ -176,7 +176,7 @@ class Offload(Struct, frozen=True):
     per_tool: Annotated[Mapping[str, Count], about("Longest inline result by tool name.")] = {}
 
 
-class Mask(Struct, frozen=True):
+class MaskSettings(Struct, frozen=True):
     """Old tool results replaced by placeholders, when cold or when it pays."""
 
     keep_window: Annotated[
@@ -194,7 +194,7 @@ class Mask(Struct, frozen=True):
     enabled: Annotated[bool, about("Mask old tool results.")] = True
 
 
-class Lifecycle(Struct, frozen=True):
+class LifecycleSettings(Struct, frozen=True):
     """Tools that nobody uses."""
 
     enabled: Annotated[bool, about("Demote tools that stay unused.", seed="toolLifecycle.enabled")] = True
@@ -203,7 +203,7 @@ class Lifecycle(Struct, frozen=True):
     ] = 20
 
 
-class Deferral(Struct, frozen=True):
+class DeferralSettings(Struct, frozen=True):
     """Tools left out of the request until they are asked for."""
 
     mode: Annotated[
@@ -234,7 +234,7 @@ class Deferral(Struct, frozen=True):
     ] = "at_once"
 
 
-class Confirm(Struct, frozen=True):
+class ConfirmSettings(Struct, frozen=True):
     """Who decides whether a tool may write, execute or use the network."""
 
     mode: Annotated[
@@ -245,7 +245,7 @@ class Confirm(Struct, frozen=True):
     deny: Annotated[Names, about("Tools that are refused without a question.", guarded=True)] = ()
 
 
-class Command(Struct, frozen=True, rename={"pass_": "pass"}):
+class CommandSettings(Struct, frozen=True, rename={"pass_": "pass"}):
     """Commands that run_command starts."""
 
     timeout_s: Annotated[float, about("Seconds a command may take when the call names none.", gt=0, le=86400)] = 120
@@ -267,22 +267,22 @@ class Command(Struct, frozen=True, rename={"pass_": "pass"}):
     ] = ()
 
 
-class Tools(Struct, frozen=True):
+class ToolsSettings(Struct, frozen=True):
     """Tool results and definitions."""
 
     timeout_s: Annotated[float, about("Seconds a tool may take that names no limit of its own.", gt=0, le=86400)] = 300
     guides: Annotated[
         bool, about("Show what there is to know about a tool at the end of its first result in a session.")
     ] = True
-    offload: Offload = Offload()
-    mask: Mask = Mask()
-    lifecycle: Lifecycle = Lifecycle()
-    deferral: Deferral = Deferral()
-    confirm: Confirm = Confirm()
-    command: Command = Command()
+    offload: OffloadSettings = OffloadSettings()
+    mask: MaskSettings = MaskSettings()
+    lifecycle: LifecycleSettings = LifecycleSettings()
+    deferral: DeferralSettings = DeferralSettings()
+    confirm: ConfirmSettings = ConfirmSettings()
+    command: CommandSettings = CommandSettings()
 
 
-class Memory(Struct, frozen=True):
+class MemorySettings(Struct, frozen=True):
     """Long-term memory and how it reaches a prompt."""
 
     placement: Annotated[

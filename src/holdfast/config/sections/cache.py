@@ -13,7 +13,7 @@ Strategy = Literal["passthrough", "two-point", "rolling", "zones", "three-block"
 Retention = Literal["none", "short", "long"]
 
 
-class Breaks(Struct, frozen=True):
+class BreaksSettings(Struct, frozen=True):
     """When a drop in cache reads counts as a break, and where the reports go."""
 
     min_drop: Annotated[float, share("A break needs reads to fall by more than this share.", seed="(5%)")] = 0.05
@@ -25,7 +25,7 @@ class Breaks(Struct, frozen=True):
     keep: Annotated[int, count("Break reports kept before the oldest are removed.")] = 1000
 
 
-class Gemini(Struct, frozen=True):
+class GeminiSettings(Struct, frozen=True):
     """Gemini's explicit cache objects."""
 
     enabled: Annotated[bool, about("Create cachedContents objects where they pay.", seed="geminiCache.enabled")] = False
@@ -39,7 +39,7 @@ class Gemini(Struct, frozen=True):
     ] = 0.5
 
 
-class OpenAI(Struct, frozen=True):
+class OpenAISettings(Struct, frozen=True):
     """What is asked of OpenAI in every request."""
 
     cache_key: Annotated[
@@ -49,7 +49,7 @@ class OpenAI(Struct, frozen=True):
     store_completions: Annotated[bool, about("Send `store: true` on Responses calls.", seed="storeCompletions")] = False
 
 
-class OpenRouter(Struct, frozen=True):
+class OpenRouterSettings(Struct, frozen=True):
     """Caching through OpenRouter."""
 
     caching: Annotated[
@@ -62,7 +62,7 @@ class OpenRouter(Struct, frozen=True):
     ] = "seen"
 
 
-class Keepalive(Struct, frozen=True):
+class KeepaliveSettings(Struct, frozen=True):
     """Pings that keep an entry alive through a pause, sent only where the expected return pays for them."""
 
     enabled: Annotated[bool, about("Allow keep-alive pings.")] = False
@@ -70,7 +70,7 @@ class Keepalive(Struct, frozen=True):
     breaker: Annotated[int, count("Pings in a row without a return after which a lane gets no more.", least=1)] = 3
 
 
-class Cache(Struct, frozen=True):
+class CacheSettings(Struct, frozen=True):
     """Which markers are placed, what may be edited, and what is reported."""
 
     strategy: Annotated[Strategy, about("Who plans the markers and their lifetimes.")] = "economic"
@@ -159,8 +159,8 @@ class Cache(Struct, frozen=True):
             seed="cacheRetentionOverrides",
         ),
     ] = {}
-    breaks: Breaks = Breaks()
-    gemini: Gemini = Gemini()
-    openai: OpenAI = OpenAI()
-    openrouter: OpenRouter = OpenRouter()
-    keepalive: Keepalive = Keepalive()
+    breaks: BreaksSettings = BreaksSettings()
+    gemini: GeminiSettings = GeminiSettings()
+    openai: OpenAISettings = OpenAISettings()
+    openrouter: OpenRouterSettings = OpenRouterSettings()
+    keepalive: KeepaliveSettings = KeepaliveSettings()

@@ -67,7 +67,7 @@ class DeclaredServer(ServerTable, frozen=True, kw_only=True):
     project: bool = False
 
 
-class Mcp(Struct, frozen=True):
+class McpSettings(Struct, frozen=True):
     """MCP servers and their tools."""
 
     project: Annotated[

@@ -15,7 +15,7 @@ Origins = tuple[
 ]
 
 
-class Upstream(Struct, frozen=True):
+class UpstreamSettings(Struct, frozen=True):
     """Where calls are forwarded to, one address per dialect; the path of the client's request is appended."""
 
     anthropic: Annotated[str, address("Server for Anthropic Messages calls.")] = "https://api.anthropic.com"
@@ -24,7 +24,7 @@ class Upstream(Struct, frozen=True):
     openrouter: Annotated[str, address("Server for OpenRouter calls.")] = "https://openrouter.ai/api"
 
 
-class Limits(Struct, frozen=True):
+class LimitSettings(Struct, frozen=True):
     """What the gateway accepts before it answers with an error of its own."""
 
     body_bytes: Annotated[int, count("Largest request body.", least=1)] = 104_857_600
@@ -62,7 +62,7 @@ class Limits(Struct, frozen=True):
     ] = 1_000.0
 
 
-class Gateway(Struct, frozen=True):
+class GatewaySettings(Struct, frozen=True):
     """The server that `holdfast serve` starts."""
 
     host: Annotated[str, name("Address to listen on; any but loopback needs an access key.", guarded=True)] = (
@@ -102,10 +102,10 @@ class Gateway(Struct, frozen=True):
             guarded=True,
         ),
     ] = "observe"
-    limits: Limits = Limits()
+    limits: LimitSettings = LimitSettings()
 
 
-class Store(Struct, frozen=True):
+class StoreSettings(Struct, frozen=True):
     """Where sessions, calls and events are kept."""
 
     url: Annotated[
@@ -130,7 +130,7 @@ class Store(Struct, frozen=True):
     ] = 90
 
 
-class Facts(Struct, frozen=True):
+class FactsSettings(Struct, frozen=True):
     """What is known about models and prices."""
 
     overrides: Annotated[

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .agent import Agent, Memory, Skills, Tools
-from .cache import Cache
-from .mcp import Mcp
-from .server import Facts, Gateway, Store, Upstream
+from .agent import AgentSettings, MemorySettings, SkillsSettings, ToolsSettings
+from .cache import CacheSettings
+from .mcp import McpSettings
+from .server import FactsSettings, GatewaySettings, StoreSettings, UpstreamSettings
 
 
 class Settings(Struct, frozen=True):
     """The whole configuration, every value in place."""
 
-    upstream: Upstream = Upstream()
-    cache: Cache = Cache()
-    gateway: Gateway = Gateway()
-    store: Store = Store()
-    agent: Agent = Agent()
-    skills: Skills = Skills()
-    tools: Tools = Tools()
-    mcp: Mcp = Mcp()
-    memory: Memory = Memory()
-    facts: Facts = Facts()
+    upstream: UpstreamSettings = UpstreamSettings()
+    cache: CacheSettings = CacheSettings()
+    gateway: GatewaySettings = GatewaySettings()
+    store: StoreSettings = StoreSettings()
+    agent: AgentSettings = AgentSettings()
+    skills: SkillsSettings = SkillsSettings()
+    tools: ToolsSettings = ToolsSettings()
+    mcp: McpSettings = McpSettings()
+    memory: MemorySettings = MemorySettings()
+    facts: FactsSettings = FactsSettings()

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from msgspec import Struct
 
-from holdfast.config.sections import Limits
+from holdfast.config.sections import LimitSettings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Timers(Struct, frozen=True):
 TIMERS = Timers()
 
 
-class Budget:
+class TimeBudget:
     """How much time our own work on one request may take, from now on, before the client's bytes go on without it.
 
     Only processor time of the thread at work is counted: a machine that is busy with something else is no reason to
@@ -59,7 +59,7 @@ class Budget:
         """Seconds of processor time."""
         return self._timer() - self._begun
 
-    def check(self, limits: Limits) -> None:
+    def check(self, limits: LimitSettings) -> None:
         """Raise `Slow` if nothing more may be begun."""
         most = limits.stages_ms + READING_MS * self.fresh
         if self.spent * 1_000 > most or (self._wall() - self._entered) * 1_000 > most + limits.wait_ms:

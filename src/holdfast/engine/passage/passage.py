@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from holdfast.config import Settings
-from holdfast.config.sections import Gateway
+from holdfast.config.sections import GatewaySettings
 from holdfast.engine import EngineCore, Lane, PreparedCall, PrepareOptions
 from holdfast.engine.state import facts_of, reference
 from holdfast.records import Usage
@@ -30,7 +30,7 @@ from ..partial_usage import Partial
 from ..side_calls import WANTED
 from . import response_headers as saying
 from .client_request import Incoming, Wishes, from_page, wishes
-from .fail_open import TIMERS, Budget, Clock, Slow, Timers, log, quiet
+from .fail_open import TIMERS, Clock, Slow, TimeBudget, Timers, log, quiet
 from .kill_switch import Switch
 from .memory_hook import MEMORY, Remembered, Remembering, Reminder, care_of, remembered
 from .response_headers import Header, Held
@@ -89,7 +89,7 @@ class Passage:
     found: Identity | None = None
     bypass: str | None = None
     held: Held | None = None
-    _gateway: Gateway | None = None
+    _gateway: GatewaySettings | None = None
     _warning: str | None = None
     _body: Body | None = None
     _given: Remembered | None = None
@@ -103,7 +103,7 @@ class Passage:
         self.raw = incoming.body
         self.tap = Hearing()
         self.started = passages.clock()
-        self._budget = Budget(passages.timers)
+        self._budget = TimeBudget(passages.timers)
 
     # In
 
@@ -188,7 +188,7 @@ class Passage:
         return "bypassed" if last is not None and last.at < until else None
 
     def _remember(
-        self, body: Body, found: Identity, read: Callable[[], Reading], asked: Wishes, gateway: Gateway
+        self, body: Body, found: Identity, read: Callable[[], Reading], asked: Wishes, gateway: GatewaySettings
     ) -> Remembered:
         """The request with memory in it, where there is any for it; otherwise as it came."""
         passages, as_it_came = self._passages, Remembered(body=body)
@@ -208,7 +208,7 @@ class Passage:
         )
         return remembered(passages.remembering, reminder, passages.engine) or as_it_came
 
-    def _fly(self, prepared: PreparedCall, asked: Wishes, gateway: Gateway) -> bool:
+    def _fly(self, prepared: PreparedCall, asked: Wishes, gateway: GatewaySettings) -> bool:
         """Pre-flight: whether the request may go."""
         cost, limit = prepared.preflight.this, gateway.preflight_usd
         if gateway.preflight == "off" or limit is None or cost is None or cost <= (most := Decimal(str(limit))):

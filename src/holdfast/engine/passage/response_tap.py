@@ -30,7 +30,7 @@ class Hearing:
     served = False
     streams = False
     _refused: Refused | None = None
-    _refusal: Refusal | None = None
+    _refusal: ProviderRefusal | None = None
     _decoder: encodings.Decoder | None = None
     _tap: Tap | None = None
 
@@ -43,7 +43,7 @@ class Hearing:
         self._refused = refused
         if not self.served:
             if refused is not None and status in TOO_MUCH:
-                self._refusal = Refusal(headers)
+                self._refusal = ProviderRefusal(headers)
             return
         try:
             kind = encoding = b""
@@ -141,7 +141,7 @@ class Hearing:
             self._refused(self.status, said)
 
 
-class Refusal:
+class ProviderRefusal:
     """What a provider says that refused a request."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:

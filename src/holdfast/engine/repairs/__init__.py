@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .savings import AS_SENT, Billed, Readers, Shadow
+    from .savings import AS_SENT, Billed, Shadow, ShadowReaders
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".savings": "AS_SENT Billed Readers Shadow",
+            ".savings": "AS_SENT Billed ShadowReaders Shadow",
         },
     )

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from holdfast import facts
 from holdfast.caches import Mark, Outcome, Room
-from holdfast.config.sections import Cache
+from holdfast.config.sections import CacheSettings
 from holdfast.core import Experience, Ledger, Plan, Tenant, in_our_tokens, marked, planner
 from holdfast.core import decode as decode_experience
 from holdfast.core import encode as encode_experience
@@ -53,11 +53,11 @@ STREAMS = 1_000_000
 """Tokens, four bytes each, of their prompts in caches that match token by token."""
 READER_BODIES, READER_BLOCKS = 4_000_000, 10_000
 
-AS_SENT = Cache(strategy="passthrough", client_markers="respect", repair="off")
+AS_SENT = CacheSettings(strategy="passthrough", client_markers="respect", repair="off")
 """A request with the markers it has and nothing else of ours."""
 
 
-class Totals(Struct):
+class RepairTotals(Struct):
     """What this process has seen: requests that could have been repaired and were not, their cost, and what repairs
     would have saved of it."""
 
@@ -88,7 +88,7 @@ class Billed(Struct, frozen=True, kw_only=True):
     foreseen: int = 0
 
 
-class Readers:
+class ShadowReaders:
     """What the shadows share: a reader of bodies, first bytes, room for streams."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Shadow:
     """A lane as it would be with all repairs on. `exact` if unambiguous values are enough for its last request;
     `failed` if it cannot go on."""
 
-    def __init__(self, shared: Readers, model: ModelFacts, experience: Experience, client: str = "") -> None:
+    def __init__(self, shared: ShadowReaders, model: ModelFacts, experience: Experience, client: str = "") -> None:
         self.model = model
         self._shared = shared
         self._tenant = Tenant(experience)
@@ -141,7 +141,7 @@ class Shadow:
         began = at if first_token is None else first_token
         self._settle(prepared, prepared.outcome.usage(), began, began, AS_SENT)
 
-    def would_cost(self, call: Billed, cache: Cache) -> Usage:
+    def would_cost(self, call: Billed, cache: CacheSettings) -> Usage:
         """What a request would have been billed with repairs."""
         body = call.body
         alone = self._shared.reader.read(body, self.model)
@@ -165,7 +165,9 @@ class Shadow:
         self._settle(prepared, usage, call.first_token, call.ended, cache)
         return usage
 
-    def _settle(self, prepared: planner.PlannedRequest, usage: Usage, began: float, ended: float, cache: Cache) -> None:
+    def _settle(
+        self, prepared: planner.PlannedRequest, usage: Usage, began: float, ended: float, cache: CacheSettings
+    ) -> None:
         planner.first_token(self._tenant, prepared, began)
         planner.settle(self._tenant, self._ledger, prepared, usage, ended, cache)
 
@@ -204,17 +206,17 @@ def is_suggested(repairs: tuple[Repair, ...]) -> bool:
     return any(not each.applied for each in repairs)
 
 
-class RepairSavings:
+class RepairShadows:
     """The shadows of one engine, which calls it under its lock. They are played on one thread."""
 
     def __init__(self) -> None:
-        self.totals = Totals()
+        self.totals = RepairTotals()
         self._counting = threading.Lock()
-        self._shared = Readers()
+        self._shared = ShadowReaders()
         self._shadows: OrderedDict[tuple[str, str], Shadow] = OrderedDict()
         self._worker = Worker("holdfast-repairs", most=MOST_WAITING)
 
-    def judged(self, prepared: PreparedCall, usage: Usage, cache: Cache) -> Saving | None:
+    def judged(self, prepared: PreparedCall, usage: Usage, cache: CacheSettings) -> Saving | None:
         """What repairs would have saved of a call, where that is known at once: 0 where nothing is suggested for its
         lane. None where it has to be played, and where nobody asks for it."""
         if not self._is_asked(prepared, usage, cache) or self._shadow(prepared) is not None:
@@ -226,7 +228,7 @@ class RepairSavings:
         prepared: PreparedCall,
         usage: Usage,
         experience: Experience,
-        cache: Cache,
+        cache: CacheSettings,
         now: float,
         save: Callable[[Saving], None],
     ) -> None:
@@ -248,7 +250,7 @@ class RepairSavings:
         """Until everything is played that was queued."""
         self._worker.flush()
 
-    def _is_asked(self, prepared: PreparedCall, usage: Usage, cache: Cache) -> bool:
+    def _is_asked(self, prepared: PreparedCall, usage: Usage, cache: CacheSettings) -> bool:
         """Whether anybody asks for it: not at other levels, and not where a subscription pays."""
         observed = prepared.lane.observed or is_subscription(prepared.lane.tenant)
         asked = cache.repair == "suggest" and not observed and usage.cost is not None
@@ -280,7 +282,7 @@ class RepairSavings:
         first: _Sent | None,
         call: Billed,
         repairs: tuple[Repair, ...],
-        cache: Cache,
+        cache: CacheSettings,
         save: Callable[[Saving], None],
     ) -> None:
         if shadow.failed:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from holdfast.caches import Entry, Mark
 from holdfast.errors import HoldfastError
 
-from ..marker_plans import Ping, WholePrices
+from ..marker_plans import PlannedPing, WholePrices
 from .places import Kind, Tree
 
 
@@ -121,7 +121,7 @@ class PlanStep(Struct, frozen=True, gc=False):
 
     before: PlanStep | None
     marks: tuple[Mark, ...] = ()
-    pings: tuple[Ping, ...] = ()
+    pings: tuple[PlannedPing, ...] = ()
 
 
 class SearchState(Struct, frozen=True, gc=False):
@@ -131,7 +131,7 @@ class SearchState(Struct, frozen=True, gc=False):
     live: Entries = ()
     pending: Entries = ()
     step: PlanStep | None = None
-    pings: tuple[Ping, ...] = ()
+    pings: tuple[PlannedPing, ...] = ()
     """Since the last call."""
 
 
@@ -295,11 +295,11 @@ class KeepAlive:
 
     def _keep(self, keys: set[bytes], state: SearchState, end: float, limit: int) -> Iterator[SearchState]:
         """Ping so that all of these are alive at the end: whenever one is due, it or a longer one is read."""
-        courses: dict[tuple[Entries, Entries], tuple[int, tuple[Ping, ...]]] = {
+        courses: dict[tuple[Entries, Entries], tuple[int, tuple[PlannedPing, ...]]] = {
             (state.live, state.pending): (state.cost, ())
         }
         while courses:
-            ahead: dict[tuple[Entries, Entries], tuple[int, tuple[Ping, ...]]] = {}
+            ahead: dict[tuple[Entries, Entries], tuple[int, tuple[PlannedPing, ...]]] = {}
             for (live, pending), (cost, pings) in courses.items():
                 due = min(entry.expires for entry in (*live, *pending) if entry.key in keys)
                 if due >= end:
@@ -312,7 +312,9 @@ class KeepAlive:
                         continue
                     left = max(self.least(entry, end) for each in entries for entry in each if entry.key in keys)
                     if dearer + left <= limit:
-                        due_pings = tuple(Ping(due, *self._tree.home[entry.key], entry.tokens) for entry in chosen)
+                        due_pings = tuple(
+                            PlannedPing(due, *self._tree.home[entry.key], entry.tokens) for entry in chosen
+                        )
                         ahead[entries] = (dearer, pings + due_pings)
             courses = ahead
 

@@ -33,7 +33,7 @@ from holdfast.caches import Entries, Entry, Mark, Prompt, decide
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 
-from ..marker_plans import MarkerPlan, Ping, TimedCall, prices, rolling, spent
+from ..marker_plans import MarkerPlan, PlannedPing, TimedCall, prices, rolling, spent
 from .frontier import Frontier, KeepAlive, PlanStep, SearchState, StepBudget, arrived
 from .places import Bound, Tree
 
@@ -54,7 +54,7 @@ class Optimum(Struct, frozen=True):
 
     cost: Decimal
     plan: MarkerPlan
-    pings: tuple[Ping, ...] = ()
+    pings: tuple[PlannedPing, ...] = ()
 
 
 def optimal(
@@ -81,10 +81,10 @@ def _check(calls: Sequence[TimedCall], model: ModelFacts) -> None:
         raise HoldfastError(f"call {late + 1} starts before call {late}; give the calls in the order of their start.")
 
 
-def _told(step: PlanStep | None) -> tuple[MarkerPlan, tuple[Ping, ...]]:
+def _told(step: PlanStep | None) -> tuple[MarkerPlan, tuple[PlannedPing, ...]]:
     """The decisions from the first to the last: markers per call, and all pings."""
     plan: list[tuple[Mark, ...]] = []
-    pings: list[Ping] = []
+    pings: list[PlannedPing] = []
     while step is not None:
         plan.append(step.marks)
         pings += reversed(step.pings)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.caches import Room
-from holdfast.config.sections import Breaks, Cache
+from holdfast.config.sections import BreaksSettings, CacheSettings
 from holdfast.core import DEFAULTS, Expectation, Finding, Ledger, Tenant, expect, judge, planner
 from holdfast.core.cures import Cure, case, cure_for
 from holdfast.engine import ByteDiff, locate
@@ -33,8 +33,8 @@ SESSIONS = 32
 STREAMS = 4_000_000
 """Tokens, four bytes each, of prompts in caches that match token by token."""
 
-ANY_LOSS = Breaks(min_drop=0.0, min_tokens=0)
-_AS_SENT = Cache(strategy="passthrough", client_markers="respect", breaks=ANY_LOSS)
+ANY_LOSS = BreaksSettings(min_drop=0.0, min_tokens=0)
+_AS_SENT = CacheSettings(strategy="passthrough", client_markers="respect", breaks=ANY_LOSS)
 
 _BEDROCK = re.compile(r"(?:^|[/:])((?:[a-z-]+\.)?(?:anthropic|amazon)\.[^/]+)$").search
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from msgspec.structs import replace
 
 from holdfast.caches import CacheControls, Mark, Prompt, providers
-from holdfast.config.sections import Breaks
+from holdfast.config.sections import BreaksSettings
 from holdfast.core import DEFAULTS, Divergence, Finding, head, judge
 from holdfast.core.cures import Cure, case, cure_for
 from holdfast.engine import ByteDiff, locate
@@ -34,7 +34,7 @@ LOOKS = 100
 LEAST = 1_000
 """Tokens of a head that are worth a note."""
 
-_WORTH = Breaks(min_drop=DEFAULTS.min_drop, min_tokens=LEAST)
+_WORTH = BreaksSettings(min_drop=DEFAULTS.min_drop, min_tokens=LEAST)
 _SAME = 0.98  # of a head that was read: all of it, as far as tokens are estimates
 
 Agent = tuple[str, str, str, str]

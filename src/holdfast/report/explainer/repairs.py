@@ -14,7 +14,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from holdfast.core import Experience
-from holdfast.engine.repairs import AS_SENT, Billed, Readers, Shadow
+from holdfast.engine.repairs import AS_SENT, Billed, Shadow, ShadowReaders
 from holdfast.facts import ModelFacts, Rates
 from holdfast.records import Usage
 from holdfast.wire import Body
@@ -53,7 +53,7 @@ class RepairEstimates:
 
     def __init__(self, bodies: BodyMemory) -> None:
         self._bodies = bodies
-        self._shared = Readers()
+        self._shared = ShadowReaders()
         self._shadows: OrderedDict[LaneName, Shadow] = OrderedDict()
         self._looked: OrderedDict[LaneName, int] = OrderedDict()
         self._cost = self._saves = self._exact = Decimal(0)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from . import charts, page, texts
     from .charts import Bar, Dots, Tone
     from .explain import explain_page
-    from .markup import Cell, Child, Column, Markup, joined, table, tag
+    from .markup import Cell, Child, Markup, TableColumn, joined, table, tag
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -20,6 +20,6 @@ else:
             "": "charts page texts",
             ".charts": "Bar Dots Tone",
             ".explain": "explain_page",
-            ".markup": "Cell Child Column Markup joined table tag",
+            ".markup": "Cell Child TableColumn Markup joined table tag",
         },
     )

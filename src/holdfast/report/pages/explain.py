@@ -14,7 +14,7 @@ from ..explainer.totals import with_head
 from ..repair_estimates import sentence
 from . import charts, page, texts
 from .charts import Bar, Rise, Tone
-from .markup import Cell, Child, Column, Markup, joined, table, tag
+from .markup import Cell, Child, Markup, TableColumn, joined, table, tag
 
 MEANINGS = {name: cause.meaning for name, cause in CAUSES.items()}
 
@@ -38,16 +38,16 @@ NAME = 70
 EXCERPT = 240
 
 _COLUMNS = (
-    Column("Session"),
-    Column("Client"),
-    Column("Model"),
-    Column("Started"),
-    Column("Requests", number=True),
-    Column("Prompt tokens", number=True),
-    Column("Hit rate", number=True, note="Tokens read from the cache, of all prompt tokens"),
-    Column("Breaks", number=True, note="Without resets, which have a reason"),
-    Column("Lost", number=True, note="What breaks without a reason cost"),
-    Column("Cost", number=True),
+    TableColumn("Session"),
+    TableColumn("Client"),
+    TableColumn("Model"),
+    TableColumn("Started"),
+    TableColumn("Requests", number=True),
+    TableColumn("Prompt tokens", number=True),
+    TableColumn("Hit rate", number=True, note="Tokens read from the cache, of all prompt tokens"),
+    TableColumn("Breaks", number=True, note="Without resets, which have a reason"),
+    TableColumn("Lost", number=True, note="What breaks without a reason cost"),
+    TableColumn("Cost", number=True),
 )
 
 

@@ -80,7 +80,7 @@ def joined(*children: Child) -> Markup:
     return Markup(escaped(children))
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     title: str
     number: bool = False
     wrap: bool = False
@@ -94,7 +94,9 @@ class Cell(NamedTuple):
     value: float | int | str | Decimal | None = None
 
 
-def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, filtered: bool = False) -> Markup:
+def table(
+    caption: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], *, filtered: bool = False
+) -> Markup:
     """The first column names its row. A column that says nothing in any row is left out."""
     used = [place for place in range(len(columns)) if any(row[place].shown != texts.NONE for row in rows)]
     columns, rows = [columns[place] for place in used], [[row[place] for place in used] for row in rows]
@@ -110,7 +112,7 @@ def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]
     return tag("div", inner, class_="scroll", role="region", aria_label=caption, tabindex=0)
 
 
-def _cells(columns: Sequence[Column], row: Sequence[Cell]) -> list[Markup]:
+def _cells(columns: Sequence[TableColumn], row: Sequence[Cell]) -> list[Markup]:
     cells = []
     for number, (column, cell) in enumerate(zip(columns, row, strict=True)):
         kind = "number" if column.number else "wrap" if column.wrap else None

@@ -25,7 +25,7 @@ class Refusal(WireError, frozen=True):
     code: str | None = None
 
 
-class Shape(NamedTuple):
+class ShapeMismatch(NamedTuple):
     """A body of an unexpected shape: where, what is expected there and what stands there; `missing` if nothing does."""
 
     path: tuple[str | int, ...]
@@ -34,7 +34,7 @@ class Shape(NamedTuple):
     missing: bool = False
 
 
-def shape_of(reason: str) -> Shape | None:
+def shape_of(reason: str) -> ShapeMismatch | None:
     """The shape error in msgspec's words, `Expected `array`, got `int` - at `$.messages[0]``; None for another."""
     words = _SHAPE.search(reason)
     if words is None:
@@ -45,8 +45,8 @@ def shape_of(reason: str) -> Shape | None:
         for step in re.findall(r"\.[^.\[]+|\[\d+\]", place["path"] if place else "")
     )
     if words["field"]:
-        return Shape((*path, words["field"]), "", "", missing=True)
-    return Shape(path, words["expected"], words["got"] or "")
+        return ShapeMismatch((*path, words["field"]), "", "", missing=True)
+    return ShapeMismatch(path, words["expected"], words["got"] or "")
 
 
 def bearer(call: HttpRequest) -> str:

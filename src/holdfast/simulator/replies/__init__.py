@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..messages import Envelope, HttpResponse, Reply
+from ..messages import HttpResponse, Reply, ReplyEnvelope
 from . import anthropic, gemini, openai_chat, openai_responses
 
 __all__ = ["RENDERERS", "Renderer", "answer"]
@@ -16,8 +16,8 @@ __all__ = ["RENDERERS", "Renderer", "answer"]
 class Renderer(Protocol):
     """A dialect's two forms of a response: one JSON body, or one SSE frame per element."""
 
-    def body(self, reply: Reply, envelope: Envelope) -> bytes: ...
-    def events(self, reply: Reply, envelope: Envelope) -> tuple[bytes, ...]: ...
+    def body(self, reply: Reply, envelope: ReplyEnvelope) -> bytes: ...
+    def events(self, reply: Reply, envelope: ReplyEnvelope) -> tuple[bytes, ...]: ...
 
 
 RENDERERS: dict[str, Renderer] = {
@@ -32,7 +32,7 @@ _JSON = ("content-type", "application/json")
 _STREAM = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
 
 
-def answer(dialect: str, reply: Reply, envelope: Envelope) -> HttpResponse:
+def answer(dialect: str, reply: Reply, envelope: ReplyEnvelope) -> HttpResponse:
     """The whole HTTP response: streamed if the envelope says so, in the form the settings ask for."""
     renderer = RENDERERS[dialect]
     if not envelope.stream:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from ..messages import Envelope, Part, Reply, Thought, ToolCall
+from ..messages import Part, Reply, ReplyEnvelope, Thought, ToolCall
 from .pieces import frame, json_of, pieces, seal, thought_tokens, with_extra
 
 _STOP = {
@@ -21,7 +21,7 @@ _FIRST_OUTPUT = 1
 """What `message_start` reports of the output, which has only begun."""
 
 
-def body(reply: Reply, envelope: Envelope) -> bytes:
+def body(reply: Reply, envelope: ReplyEnvelope) -> bytes:
     """A whole message."""
     members = _message(envelope) | {
         "content": [_block(part, envelope) for part in reply.parts],
@@ -32,12 +32,12 @@ def body(reply: Reply, envelope: Envelope) -> bytes:
     return json_of(with_extra(members, envelope))
 
 
-def events(reply: Reply, envelope: Envelope) -> tuple[bytes, ...]:
+def events(reply: Reply, envelope: ReplyEnvelope) -> tuple[bytes, ...]:
     """`message_start` with the input's counts, the blocks, `message_delta` with the output's."""
     return tuple(frame(data, data["type"]) for data in _events(reply, envelope))
 
 
-def _events(reply: Reply, envelope: Envelope) -> Iterator[dict[str, Any]]:
+def _events(reply: Reply, envelope: ReplyEnvelope) -> Iterator[dict[str, Any]]:
     start = _usage(reply, envelope) | {"output_tokens": min(_FIRST_OUTPUT, envelope.usage.output)}
     start.pop("output_tokens_details", None)
     message = _message(envelope) | {"content": [], "stop_reason": None, "stop_sequence": None, "usage": start}
@@ -57,11 +57,11 @@ def _events(reply: Reply, envelope: Envelope) -> Iterator[dict[str, Any]]:
     yield {"type": "message_stop"}
 
 
-def _message(envelope: Envelope) -> dict[str, Any]:
+def _message(envelope: ReplyEnvelope) -> dict[str, Any]:
     return {"id": envelope.id, "type": "message", "role": "assistant", "model": envelope.model}
 
 
-def _block(part: Part, envelope: Envelope) -> dict[str, Any]:
+def _block(part: Part, envelope: ReplyEnvelope) -> dict[str, Any]:
     if isinstance(part, Thought):
         text = part.text if envelope.settings.show_thoughts else ""
         return {"type": "thinking", "thinking": text, "signature": seal(part.text)}
@@ -78,7 +78,7 @@ def _opening(part: Part) -> dict[str, Any]:
     return {"type": "text", "text": ""}
 
 
-def _deltas(part: Part, envelope: Envelope) -> Iterator[dict[str, Any]]:
+def _deltas(part: Part, envelope: ReplyEnvelope) -> Iterator[dict[str, Any]]:
     if isinstance(part, Thought):
         if envelope.settings.show_thoughts:
             for piece in pieces(part.text):
@@ -93,7 +93,7 @@ def _deltas(part: Part, envelope: Envelope) -> Iterator[dict[str, Any]]:
             yield {"type": "text_delta", "text": piece}
 
 
-def _usage(reply: Reply, envelope: Envelope) -> dict[str, Any]:
+def _usage(reply: Reply, envelope: ReplyEnvelope) -> dict[str, Any]:
     usage = envelope.usage
     counts: dict[str, Any] = {
         "input_tokens": usage.input,

@@ -7,31 +7,31 @@ from typing import Any
 
 from msgspec import Raw
 
-from ..messages import Envelope, Part, Reply, Thought, ToolCall
+from ..messages import Part, Reply, ReplyEnvelope, Thought, ToolCall
 from .pieces import json_of, pieces, seal, thought_tokens, with_extra
 
 _FINISH = {"end": "STOP", "tools": "STOP", "limit": "MAX_TOKENS", "stop_sequence": "STOP", "refusal": "SAFETY"}
 
 
-def body(reply: Reply, envelope: Envelope) -> bytes:
+def body(reply: Reply, envelope: ReplyEnvelope) -> bytes:
     """A whole response."""
     parts = [part for index in range(len(reply.parts)) for part in _parts(reply, envelope, index, whole=True)]
     return json_of(_response(parts, reply, envelope, last=True))
 
 
-def events(reply: Reply, envelope: Envelope) -> tuple[bytes, ...]:
+def events(reply: Reply, envelope: ReplyEnvelope) -> tuple[bytes, ...]:
     """Server-sent events, as with `alt=sse`."""
     return tuple(b"data: " + chunk + b"\r\n\r\n" for chunk in _chunks(reply, envelope))
 
 
-def array(reply: Reply, envelope: Envelope) -> tuple[bytes, ...]:
+def array(reply: Reply, envelope: ReplyEnvelope) -> tuple[bytes, ...]:
     """The elements of one JSON array as they come, as without `alt=sse`."""
     chunks = _chunks(reply, envelope)
     opened = [(b",\r\n" if index else b"[") + chunk for index, chunk in enumerate(chunks)]
     return (*opened, b"\n]")
 
 
-def _chunks(reply: Reply, envelope: Envelope) -> list[bytes]:
+def _chunks(reply: Reply, envelope: ReplyEnvelope) -> list[bytes]:
     """Each chunk is a response of its own with the counts so far; the last says why it ended."""
     parts = [part for index in range(len(reply.parts)) for part in _parts(reply, envelope, index, whole=False)]
     parts = parts or [{"text": ""}]
@@ -39,7 +39,7 @@ def _chunks(reply: Reply, envelope: Envelope) -> list[bytes]:
     return [json_of(_response([part], reply, envelope, last=index == last)) for index, part in enumerate(parts)]
 
 
-def _parts(reply: Reply, envelope: Envelope, index: int, *, whole: bool) -> Iterator[dict[str, Any]]:
+def _parts(reply: Reply, envelope: ReplyEnvelope, index: int, *, whole: bool) -> Iterator[dict[str, Any]]:
     """A part as it is sent: texts in pieces, calls in one. The first call after thoughts carries their signature."""
     part = reply.parts[index]
     if isinstance(part, ToolCall):
@@ -60,7 +60,7 @@ def _signature(parts: tuple[Part, ...], index: int) -> dict[str, str]:
     return {"thoughtSignature": seal(thoughts)} if thoughts and first else {}
 
 
-def _response(parts: list[dict[str, Any]], reply: Reply, envelope: Envelope, *, last: bool) -> dict[str, Any]:
+def _response(parts: list[dict[str, Any]], reply: Reply, envelope: ReplyEnvelope, *, last: bool) -> dict[str, Any]:
     candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"} if parts else {"role": "model"}}
     if last:
         candidate["finishReason"] = _FINISH[reply.stop]
@@ -74,7 +74,7 @@ def _response(parts: list[dict[str, Any]], reply: Reply, envelope: Envelope, *, 
     return with_extra(members, envelope)
 
 
-def _usage(reply: Reply, envelope: Envelope, *, last: bool) -> dict[str, Any]:
+def _usage(reply: Reply, envelope: ReplyEnvelope, *, last: bool) -> dict[str, Any]:
     """The prompt includes the cached contents; like all its zeros, Gemini leaves out a count of nothing."""
     usage = envelope.usage
     output, thoughts = (usage.output, thought_tokens(reply, envelope)) if last else (0, 0)

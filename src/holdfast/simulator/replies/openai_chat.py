@@ -7,21 +7,21 @@ from typing import Any
 
 from holdfast.facts import model as facts_of
 
-from ..messages import Envelope, Reply, Thought, ToolCall, Words
+from ..messages import Reply, ReplyEnvelope, Thought, ToolCall, Words
 from .pieces import frame, json_of, pieces, thought_tokens, with_extra
 
 _FINISH = {"end": "stop", "tools": "tool_calls", "limit": "length", "stop_sequence": "stop", "refusal": "stop"}
 _DONE = b"data: [DONE]\n\n"
 
 
-def body(reply: Reply, envelope: Envelope) -> bytes:
+def body(reply: Reply, envelope: ReplyEnvelope) -> bytes:
     """A whole completion."""
     choice = {"index": 0, "message": _message(reply, envelope), "logprobs": None, "finish_reason": _FINISH[reply.stop]}
     members = _head(envelope, "chat.completion") | {"choices": [choice], "usage": _usage(reply, envelope)}
     return json_of(with_extra(members | {"service_tier": "default", "system_fingerprint": None}, envelope))
 
 
-def events(reply: Reply, envelope: Envelope) -> tuple[bytes, ...]:
+def events(reply: Reply, envelope: ReplyEnvelope) -> tuple[bytes, ...]:
     """Chunks of one choice; a last chunk without choices carries the usage, if the client asked for it."""
     head = with_extra(_head(envelope, "chat.completion.chunk"), envelope)
     counted: dict[str, Any] = {"usage": None} if envelope.settings.include_usage else {}
@@ -34,7 +34,7 @@ def events(reply: Reply, envelope: Envelope) -> tuple[bytes, ...]:
     return (*frames, _DONE)
 
 
-def _deltas(reply: Reply, envelope: Envelope) -> Iterator[tuple[dict[str, Any], str | None]]:
+def _deltas(reply: Reply, envelope: ReplyEnvelope) -> Iterator[tuple[dict[str, Any], str | None]]:
     message = _message(reply, envelope)
     opening = {"role": "assistant", "content": "" if message["content"] is not None else None, "refusal": None}
     yield opening, None
@@ -50,11 +50,11 @@ def _deltas(reply: Reply, envelope: Envelope) -> Iterator[tuple[dict[str, Any], 
     yield {}, _FINISH[reply.stop]
 
 
-def _head(envelope: Envelope, kind: str) -> dict[str, Any]:
+def _head(envelope: ReplyEnvelope, kind: str) -> dict[str, Any]:
     return {"id": envelope.id, "object": kind, "created": envelope.created, "model": envelope.model}
 
 
-def _message(reply: Reply, envelope: Envelope) -> dict[str, Any]:
+def _message(reply: Reply, envelope: ReplyEnvelope) -> dict[str, Any]:
     """One message holds everything: the texts run together, a refusal stands in the place of the content."""
     texts = [part.text for part in reply.parts if isinstance(part, Words)]
     calls = [_call(part) for part in reply.parts if isinstance(part, ToolCall)]
@@ -73,11 +73,11 @@ def _call(part: ToolCall) -> dict[str, Any]:
     return {"id": part.id, "type": "function", "function": function}
 
 
-def _is_deepseek(envelope: Envelope) -> bool:
+def _is_deepseek(envelope: ReplyEnvelope) -> bool:
     return facts_of(envelope.model).provider == "deepseek"
 
 
-def _usage(reply: Reply, envelope: Envelope) -> dict[str, Any]:
+def _usage(reply: Reply, envelope: ReplyEnvelope) -> dict[str, Any]:
     """The prompt includes what was cached; writes are told only by the models that charge for them."""
     usage, facts = envelope.usage, facts_of(envelope.model)
     details = {"cached_tokens": usage.read, "audio_tokens": 0}

@@ -7,18 +7,18 @@ from typing import Any
 
 from holdfast.facts import model as facts_of
 
-from ..messages import Envelope, Part, Reply, Thought, ToolCall
+from ..messages import Part, Reply, ReplyEnvelope, Thought, ToolCall
 from .pieces import frame, json_of, name_of, pieces, seal, thought_tokens, with_extra
 
 Item = dict[str, Any]
 
 
-def body(reply: Reply, envelope: Envelope) -> bytes:
+def body(reply: Reply, envelope: ReplyEnvelope) -> bytes:
     """A whole response."""
     return json_of(_final(reply, envelope))
 
 
-def events(reply: Reply, envelope: Envelope) -> tuple[bytes, ...]:
+def events(reply: Reply, envelope: ReplyEnvelope) -> tuple[bytes, ...]:
     """The response as it grows: created, items with their parts, and at the end the whole of it with its usage."""
     frames = []
     for number, event in enumerate(_events(reply, envelope)):
@@ -27,7 +27,7 @@ def events(reply: Reply, envelope: Envelope) -> tuple[bytes, ...]:
     return tuple(frames)
 
 
-def _events(reply: Reply, envelope: Envelope) -> Iterator[Item]:
+def _events(reply: Reply, envelope: ReplyEnvelope) -> Iterator[Item]:
     begun = _response(envelope, status="in_progress", output=[], usage=None)
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
@@ -83,14 +83,14 @@ def _summary_events(item_id: str, index: int, part: Item) -> Iterator[Item]:
     yield {"type": "response.reasoning_summary_part.done", **where, "part": part}
 
 
-def _items(reply: Reply, envelope: Envelope) -> list[Item]:
+def _items(reply: Reply, envelope: ReplyEnvelope) -> list[Item]:
     items = [_item(part, reply, envelope, index) for index, part in enumerate(reply.parts)]
     if reply.stop == "limit" and items and "status" in items[-1]:
         items[-1]["status"] = "incomplete"
     return items
 
 
-def _item(part: Part, reply: Reply, envelope: Envelope, index: int) -> Item:
+def _item(part: Part, reply: Reply, envelope: ReplyEnvelope, index: int) -> Item:
     if isinstance(part, Thought):
         summary = [{"type": "summary_text", "text": part.text}] if envelope.settings.show_thoughts else []
         item = {"id": name_of("rs_", envelope, index), "type": "reasoning", "summary": summary}
@@ -116,7 +116,7 @@ def _item(part: Part, reply: Reply, envelope: Envelope, index: int) -> Item:
     }
 
 
-def _final(reply: Reply, envelope: Envelope) -> Item:
+def _final(reply: Reply, envelope: ReplyEnvelope) -> Item:
     limited = reply.stop == "limit"
     return _response(
         envelope,
@@ -128,7 +128,7 @@ def _final(reply: Reply, envelope: Envelope) -> Item:
 
 
 def _response(
-    envelope: Envelope, *, status: str, output: list[Item], usage: Item | None, incomplete: Item | None = None
+    envelope: ReplyEnvelope, *, status: str, output: list[Item], usage: Item | None, incomplete: Item | None = None
 ) -> Item:
     members: Item = {
         "id": envelope.id,
@@ -160,7 +160,7 @@ def _response(
     return with_extra(members, envelope)
 
 
-def _usage(reply: Reply, envelope: Envelope) -> Item:
+def _usage(reply: Reply, envelope: ReplyEnvelope) -> Item:
     """The input includes what was cached; a model that writes for free reports no writes."""
     usage = envelope.usage
     written = usage.written if facts_of(envelope.model).reports_writes else 0

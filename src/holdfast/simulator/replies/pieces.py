@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from ..messages import Envelope, Reply
+from ..messages import Reply, ReplyEnvelope
 
 MOST_PIECES = 64
 PIECE = 16
@@ -32,12 +32,12 @@ def frame(data: Mapping[str, Any], event: str = "") -> bytes:
     return head + b"data: " + json_of(data) + b"\n\n"
 
 
-def with_extra(members: dict[str, Any], envelope: Envelope) -> dict[str, Any]:
+def with_extra(members: dict[str, Any], envelope: ReplyEnvelope) -> dict[str, Any]:
     """A response's members, those of the envelope in their place or after them."""
     return members | {name: Raw(raw) for name, raw in envelope.extra.items()}
 
 
-def name_of(prefix: str, envelope: Envelope, index: int) -> str:
+def name_of(prefix: str, envelope: ReplyEnvelope, index: int) -> str:
     """The id of an item in a response."""
     digest = hashlib.blake2b(f"{envelope.id}/{index}".encode(), digest_size=16)
     return prefix + digest.hexdigest()
@@ -48,6 +48,6 @@ def seal(text: str) -> str:
     return b64encode(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=48).digest()).decode()
 
 
-def thought_tokens(reply: Reply, envelope: Envelope) -> int:
+def thought_tokens(reply: Reply, envelope: ReplyEnvelope) -> int:
     """The share of the reported output that is thinking; a report made smaller than the reply has no more than all."""
     return min(reply.thought_tokens, envelope.usage.output)

@@ -30,7 +30,7 @@ _SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search", "mc
 _placeholder = re.compile(r"\{(last|turn|tool_result)\}")
 
 
-class Offer(Struct, frozen=True):
+class ToolOffer(Struct, frozen=True):
     """`deferred` while nothing in the conversation has made the tool known."""
 
     name: str
@@ -38,17 +38,17 @@ class Offer(Struct, frozen=True):
     deferred: bool = False
 
 
-def offers(request: Request) -> tuple[Offer, ...]:
+def offers(request: Request) -> tuple[ToolOffer, ...]:
     """The tools that can be called with a JSON object: in the request's order, then those that came later."""
     late, among = late_tools(request), allowed(request)
     names = {whole(name) for name in late.names}
-    by_name: dict[str, Offer] = {}
+    by_name: dict[str, ToolOffer] = {}
     for tool in (*request.tools, *late.tools):
         offer = _offer(tool, request.dialect)
         if offer is None or (among is not None and offer.name not in among):
             continue
         if offer.deferred and offer.name in names:
-            offer = Offer(offer.name, offer.schema)
+            offer = ToolOffer(offer.name, offer.schema)
         by_name.setdefault(offer.name, offer)
     return tuple(by_name.values())
 
@@ -58,18 +58,18 @@ def any_tools(request: Request) -> bool:
     return bool(request.tools) or bool(late_tools(request).tools)
 
 
-def _offer(tool: ToolDefinition | Opaque, dialect: str | None) -> Offer | None:
+def _offer(tool: ToolDefinition | Opaque, dialect: str | None) -> ToolOffer | None:
     if isinstance(tool, ToolDefinition):
         extra = dict(tool.extra)
         schema = tool.input_schema if tool.input_schema != b"{}" else extra.get("parameters", b"{}")
-        return Offer(whole(tool.name), schema, extra.get("defer_loading") == b"true")
+        return ToolOffer(whole(tool.name), schema, extra.get("defer_loading") == b"true")
     if dialect != "anthropic" or tool.kind.startswith(_SERVER_TOOLS):
         return None
     try:
         name = msgspec.json.decode(tool.raw).get("name")
     except (msgspec.DecodeError, RecursionError, AttributeError):
         return None
-    return Offer(whole(name), b"{}") if isinstance(name, str) else None
+    return ToolOffer(whole(name), b"{}") if isinstance(name, str) else None
 
 
 def calls(script: Script, steps: tuple[CallStep, ...], at: Scene, request: Request) -> tuple[ToolCall, ...]:
@@ -105,7 +105,7 @@ def _ending(messages: tuple[Message, ...]) -> bytes:
         return repr(end).encode()
 
 
-def _any(script: Script, step: CallStep, offered: tuple[Offer, ...], position: int) -> Offer:
+def _any(script: Script, step: CallStep, offered: tuple[ToolOffer, ...], position: int) -> ToolOffer:
     """Each turn the next tool, so that a long conversation calls them all; those not loaded yet are left out."""
     usable = [offer for offer in offered if not offer.deferred]
     if not usable:
@@ -113,7 +113,7 @@ def _any(script: Script, step: CallStep, offered: tuple[Offer, ...], position: i
     return usable[position % len(usable)]
 
 
-def _named(script: Script, step: CallStep, offered: tuple[Offer, ...]) -> Offer:
+def _named(script: Script, step: CallStep, offered: tuple[ToolOffer, ...]) -> ToolOffer:
     offer = next((each for each in offered if each.name == step.tool), None)
     if offer is not None and not offer.deferred:
         return offer

@@ -85,7 +85,7 @@ SHORTENED = 400
 """Characters of an echo: enough to recognise a message, short enough not to double a conversation every turn."""
 
 
-class Result(Struct, frozen=True):
+class LastToolResult(Struct, frozen=True):
     """A tool's answer in the last message."""
 
     tool: str
@@ -99,7 +99,7 @@ class Scene(Struct, frozen=True):
     text: str
     last_text: str
     turn: int
-    results: tuple[Result, ...] = ()
+    results: tuple[LastToolResult, ...] = ()
 
 
 def scene(messages: Sequence[Message]) -> Scene:
@@ -113,7 +113,7 @@ def scene(messages: Sequence[Message]) -> Scene:
     while last and _only_results(last[0]) and len(last) < len(news) and _only_results(news[-1 - len(last)]):
         last.insert(0, news[-1 - len(last)])
     results = tuple(
-        Result(_tool_of(block.tool_use_id, messages), _text(block.content))
+        LastToolResult(_tool_of(block.tool_use_id, messages), _text(block.content))
         for message in news
         for block in message.content
         if isinstance(block, ToolResult)

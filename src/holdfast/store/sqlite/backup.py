@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 
 from ..blobs import PRIVATE_FILE, BlobFiles, blobs_of, file_problem, make_private_directory
 from .connections import connect
-from .integrity import CheckResult, check
+from .integrity import IntegrityReport, check
 from .problems import store_problem
 
 _PAGES = 2_000
@@ -24,7 +24,7 @@ Progress = Callable[[str, int, int], None]
 
 def back_up(
     path: Path, target: Path, *, force: bool = False, progress: Progress = lambda _what, _done, _all: None
-) -> CheckResult:
+) -> IntegrityReport:
     """Copy the store to `target`, and its blobs beside it. What stands there is replaced only with `force`, and only by
     a copy that was found to be whole."""
     target = target.expanduser().resolve()

@@ -31,7 +31,7 @@ _BUSY_S = 2.0
 Progress = Callable[[str], None]
 
 
-class CheckResult(Struct, frozen=True, kw_only=True):
+class IntegrityReport(Struct, frozen=True, kw_only=True):
     """`damage` needs a backup; `leftovers` are files that no row names, which `holdfast store prune` removes."""
 
     path: str
@@ -44,7 +44,7 @@ class CheckResult(Struct, frozen=True, kw_only=True):
     leftovers: tuple[str, ...]
 
 
-def check(path: Path, blobs: BlobFiles, progress: Progress = lambda _what: None) -> CheckResult:
+def check(path: Path, blobs: BlobFiles, progress: Progress = lambda _what: None) -> IntegrityReport:
     """Everything that can be known of a store without changing it."""
     damage: list[str] = []
     leftovers: list[str] = []
@@ -70,7 +70,7 @@ def check(path: Path, blobs: BlobFiles, progress: Progress = lambda _what: None)
         damage.append(str(store_problem(path, error)))
     except HoldfastError as error:
         damage.append(str(error))
-    return CheckResult(
+    return IntegrityReport(
         path=str(path),
         size=path.stat().st_size,
         schema=version,

@@ -5,7 +5,7 @@ They touch files only through the workspace, and say nothing that changes from r
 
 from __future__ import annotations
 
-from holdfast.config.sections.agent import Tools
+from holdfast.config.sections.agent import ToolsSettings
 
 from ..contract import Tool
 from ..keys import Keys
@@ -18,7 +18,9 @@ from .processes import Processes
 __all__ = ["Processes", "builtin_tools"]
 
 
-def builtin_tools(settings: Tools, processes: Processes | None = None, keys: Keys | None = None) -> tuple[Tool, ...]:
+def builtin_tools(
+    settings: ToolsSettings, processes: Processes | None = None, keys: Keys | None = None
+) -> tuple[Tool, ...]:
     """All of them, in the order in which they are declared. Whoever gives `processes` closes them; otherwise they end
     with the tools."""
     processes, keys = processes or Processes(), keys or Keys(settings.command)

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.config.sections import Command
+from holdfast.config.sections import CommandSettings
 from holdfast.facts import open_end
 from holdfast.records.events import Event, ProcessExited, ProcessStarted
 
@@ -99,7 +99,7 @@ class OutputStream:
                 self._closed = True
 
 
-def run_command(settings: Command, processes: Processes, keys: Keys) -> Tool:
+def run_command(settings: CommandSettings, processes: Processes, keys: Keys) -> Tool:
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         if input.get("background"):
             return _background(input, context, settings, processes, keys)
@@ -140,7 +140,7 @@ def _subject(input: Mapping[str, Any]) -> str:
 def _begin(
     input: Mapping[str, Any],
     context: ToolContext,
-    settings: Command,
+    settings: CommandSettings,
     processes: Processes,
     keys: Keys,
     *,
@@ -169,7 +169,7 @@ def _begin(
 
 
 async def _foreground(
-    input: Mapping[str, Any], context: ToolContext, settings: Command, processes: Processes, keys: Keys
+    input: Mapping[str, Any], context: ToolContext, settings: CommandSettings, processes: Processes, keys: Keys
 ) -> ToolOutput:
     command = input["command"]
     limit = min(float(input.get("timeout_s", settings.timeout_s)), settings.max_timeout_s)
@@ -214,7 +214,7 @@ def _with(text: str, notes: list[str]) -> str:
 
 
 def _background(
-    input: Mapping[str, Any], context: ToolContext, settings: Command, processes: Processes, keys: Keys
+    input: Mapping[str, Any], context: ToolContext, settings: CommandSettings, processes: Processes, keys: Keys
 ) -> ToolOutput:
     running = processes.running
     if len(running) >= settings.max_background:

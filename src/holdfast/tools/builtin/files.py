@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from msgspec import Struct
 
 from holdfast.config import printable
-from holdfast.config.sections import Offload
+from holdfast.config.sections import OffloadSettings
 from holdfast.records import Image
 
 from ..contract import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
@@ -31,14 +31,14 @@ MOST_ENTRIES = 1000
 UNOPENED = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
 
 
-def page_chars(offload: Offload, *, explicit: bool) -> int:
+def page_chars(offload: OffloadSettings, *, explicit: bool) -> int:
     """Characters of a page: what stays inline anyway, or up to the hard cap where so much may be `asked` for."""
     inline = offload.per_tool.get("read_file", offload.max_result_chars or offload.read_chars)
     most = offload.hard_cap_chars if explicit else min(inline, offload.hard_cap_chars)
     return max(LEAST_PAGE, most - NOTE_ROOM)
 
 
-def read_file(offload: Offload) -> Tool:
+def read_file(offload: OffloadSettings) -> Tool:
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         return await in_thread(_read, input, context, offload)
 
@@ -62,7 +62,7 @@ def read_file(offload: Offload) -> Tool:
     )
 
 
-def _read(input: Mapping[str, Any], context: ToolContext, offload: Offload) -> ToolOutput:
+def _read(input: Mapping[str, Any], context: ToolContext, offload: OffloadSettings) -> ToolOutput:
     real = context.workspace.resolve(input["path"], "read", outside=True)
     shown = context.workspace.relative(real)
     # A result that was offloaded as text is text, whatever is in it: it has to be found again.

@@ -32,7 +32,7 @@ from holdfast.config import (
     mask,
     printable,
 )
-from holdfast.config.sections import DeclaredServer, Mcp
+from holdfast.config.sections import DeclaredServer, McpSettings
 from holdfast.errors import HoldfastError
 
 from ..safe_files import write_private
@@ -100,7 +100,7 @@ class _WrongError(Exception):
 
 
 def servers(
-    settings: Settings | Mcp, workspace: Path, home: Path, environ: Mapping[str, str] | None = None
+    settings: Settings | McpSettings, workspace: Path, home: Path, environ: Mapping[str, str] | None = None
 ) -> dict[str, McpServer]:
     """Every server by name, also those that are not used: `blocked` says why. A HoldfastError for a bad `.mcp.json`."""
     environ = os.environ if environ is None else environ
@@ -122,7 +122,7 @@ def _server(
     name: str,
     declared: DeclaredServer,
     wrong: str,
-    mcp: Mcp,
+    mcp: McpSettings,
     workspace: Path,
     home: Path,
     environ: Mapping[str, str],

@@ -39,7 +39,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.config import mask
-from holdfast.config.sections import Mcp
+from holdfast.config.sections import McpSettings
 from holdfast.records import Block, Image, Text
 from holdfast.version import __version__
 
@@ -97,7 +97,7 @@ class RepairingDispatcher(JSONRPCDispatcher[TransportContext]):
 class ServerConnection:
     """What can be asked of a server while it is there. `wake` is called whenever there is something to look at."""
 
-    def __init__(self, server: McpServer, settings: Mcp, root: Path | None, wake: Callable[[], None]) -> None:
+    def __init__(self, server: McpServer, settings: McpSettings, root: Path | None, wake: Callable[[], None]) -> None:
         self.server, self.settings, self._root, self._wake = server, settings, root, wake
         self.changed = False
         self.suspect = False

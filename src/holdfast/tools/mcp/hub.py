@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.config import Settings
-from holdfast.config.sections import Mcp
+from holdfast.config.sections import McpSettings
 from holdfast.errors import HoldfastError
 from holdfast.records.events import NO_SESSION, Bus, Event, McpServerDisconnected, McpToolsChanged
 
@@ -52,11 +52,11 @@ class Hub:
         self,
         servers: Mapping[str, McpServer],
         *,
-        settings: Mcp | None = None,
+        settings: McpSettings | None = None,
         workspace: Path | None = None,
         bus: Bus | None = None,
     ) -> None:
-        self._servers, self._settings, self._workspace = servers, settings or Mcp(), workspace
+        self._servers, self._settings, self._workspace = servers, settings or McpSettings(), workspace
         self._bus = bus
         self._links: dict[str, ServerLink] = {}
         self._owners: dict[int, tuple[ToolArrayOwner, str | None]] = {}

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.config.sections import Mcp
+from holdfast.config.sections import McpSettings
 
 from ..contract import Run, Tool, ToolContext, ToolExecutionError, ToolOutput
 from ..text_limits import describe_error
@@ -40,7 +40,7 @@ def _described(tools: Mapping[str, Tool]) -> list[tuple[str, str, bytes]]:
 class ServerLink:
     """A server and what is known of it. `tell` hears of every change of its tools."""
 
-    def __init__(self, server: McpServer, settings: Mcp, root: Path | None, tell: Tell) -> None:
+    def __init__(self, server: McpServer, settings: McpSettings, root: Path | None, tell: Tell) -> None:
         self.server, self._settings, self._root, self._tell = server, settings, root, tell
         self.state: State = "blocked" if server.blocked else "starting"
         self.why = server.blocked

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.config.sections import Mcp
+from holdfast.config.sections import McpSettings
 from holdfast.records import NotJson, canonical_json
 
 from ..contract import MCP_PREFIX, Effect, Run, Tool, ToolExecutionError
@@ -152,7 +152,7 @@ def listed(name: str, schema: Mapping[str, Any], *, description: str, title: str
 
 
 def tools_of(
-    server: McpServer, listed: Iterable[ListedTool], settings: Mcp, run: Mapping[str, Run], warnings: list[str]
+    server: McpServer, listed: Iterable[ListedTool], settings: McpSettings, run: Mapping[str, Run], warnings: list[str]
 ) -> dict[str, Tool]:
     """The tools of a server by the names they get. Of two with one name the first is used."""
     tools: dict[str, Tool] = {}
@@ -168,7 +168,7 @@ def tools_of(
     return tools
 
 
-def _tool(server: McpServer, name: str, tool: ListedTool, settings: Mcp, run: Run) -> Tool:
+def _tool(server: McpServer, name: str, tool: ListedTool, settings: McpSettings, run: Run) -> Tool:
     trusted_read_only = tool.read_only and server.trust_hints
     reads_only = trusted_read_only or any(fnmatchcase(tool.name, pattern) for pattern in server.read_only)
     effect: Effect = "read" if reads_only else "network" if server.url is not None else "execute"
