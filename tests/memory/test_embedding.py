@@ -149,13 +149,13 @@ def test_the_published_pooling_is_accepted(place: Path) -> None:
 def test_without_a_model_nothing_heavy_is_loaded_and_with_one_no_thread_setting_is_left_behind(place: Path) -> None:
     program = f"""
 import os, sys
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections.agent import MemorySettings
 from holdfast.memory.embedders import embedder
 import holdfast.memory.vectors, holdfast.memory.knowledge
 before = dict(os.environ)
-assert isinstance(embedder(Memory()), str)
+assert isinstance(embedder(MemorySettings()), str)
 assert not {{"numpy", "tokenizers"}} & set(sys.modules)
-assert embedder(Memory(model_dir={str(place)!r})).embed(["the"]).shape == (1, 12)
+assert embedder(MemorySettings(model_dir={str(place)!r})).embed(["the"]).shape == (1, 12)
 assert dict(os.environ) == before
 """
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -165,9 +165,9 @@ def test_a_missing_extra_is_named(place: Path) -> None:
     program = f"""
 import sys
 sys.modules["tokenizers"] = None
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections.agent import MemorySettings
 from holdfast.memory.embedders import embedder
-said = embedder(Memory(model_dir={str(place)!r}))
+said = embedder(MemorySettings(model_dir={str(place)!r}))
 assert said == "tokenizers is not installed; install holdfast[embeddings]", said
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -20,9 +20,9 @@ ROOMY = MemorySettings(user_soft=1 << 20, user_hard=1 << 20, notes_soft=1 << 20,
 ADDING = """
 import sys
 from pathlib import Path
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections.agent import MemorySettings
 from holdfast.memory import MemoryFiles
-files = MemoryFiles(Path(sys.argv[1]), Memory(notes_soft=1 << 20, notes_hard=1 << 20))
+files = MemoryFiles(Path(sys.argv[1]), MemorySettings(notes_soft=1 << 20, notes_hard=1 << 20))
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(int(sys.argv[3])):
@@ -32,9 +32,9 @@ for number in range(int(sys.argv[3])):
 REWRITING = """
 import sys
 from pathlib import Path
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections.agent import MemorySettings
 from holdfast.memory import MemoryFiles
-files = MemoryFiles(Path(sys.argv[1]), Memory(user_soft=1 << 20, user_hard=1 << 20))
+files = MemoryFiles(Path(sys.argv[1]), MemorySettings(user_soft=1 << 20, user_hard=1 << 20))
 number = 0
 while True:
     number += 1

@@ -33,7 +33,9 @@ else:
         __name__,
         {
             "": "anthropic chain gemini openai_breakpoints providers",
-            ".anthropic": "AnthropicCache Lookup ReportedDivergence EFFORT cold_writes decide diagnose marked_prompt reach",
+            ".anthropic": (
+                "AnthropicCache EFFORT Lookup ReportedDivergence cold_writes decide diagnose marked_prompt reach"
+            ),
             ".entries": "Entries",
             ".gemini_contents": "CachedContent CachedContents",
             ".noise": "Noise Noisy",
