@@ -24,6 +24,7 @@ from holdfast.facts import price
 from holdfast.records.events import Ulids
 from holdfast.records.token_usage import usage
 from holdfast.store import HOUR, Break, Call, Lane, Session, SqliteStore, open_store
+from holdfast.store import operations as op
 
 START = 1_780_000_000_000_000 // HOUR * HOUR
 CALLS = 200_000
@@ -83,17 +84,17 @@ def _session(store: SqliteStore, chance: random.Random, number: int, calls: int)
     client, model = chance.choice(CLIENTS), chance.choice(MODELS)
     lane = f"{session}/main"
     with store.batch() as batch:
-        batch.put_session(Session(tenant=tenant, id=session, started_at=at, client=client))
-        done = batch.put_lane(Lane(tenant=tenant, id=lane, session=session, model=model, started_at=at))
+        batch.write(op.PutSession(Session(tenant=tenant, id=session, started_at=at, client=client)))
+        done = batch.write(op.PutLane(Lane(tenant=tenant, id=lane, session=session, model=model, started_at=at)))
         size = 20_000
         for _ in range(calls):
             broken = chance.random() < 0.01
             call = _call(chance, ids.new(), tenant, session, lane, model, client, at, size, broken)
-            batch.put_call(call)
+            batch.write(op.PutCall(call))
             if call.usage is not None and call.kind in ("request", "bypassed"):
                 size = call.usage.read + call.usage.written
                 if broken:
-                    batch.put_break(_break(chance, ids.new(), call))
+                    batch.write(op.PutBreak(_break(chance, ids.new(), call)))
             at += chance.randrange(5_000_000, 90_000_000)
     done.result()
 

@@ -26,6 +26,7 @@ from holdfast.memory.embedders import embedder
 from holdfast.memory.knowledge import Knowledge
 from holdfast.memory.vectors import Vectors
 from holdfast.store import Store, open_store
+from holdfast.store import operations as op
 from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, Projects
 
 if TYPE_CHECKING:
@@ -175,7 +176,9 @@ def _speed(count: int) -> Iterator[Result]:
         print(f"  comparing vectors: not measured, {problem.name} is not installed; install holdfast[embeddings]")
         return
     with tempfile.TemporaryDirectory() as scratch, open_store(Path(scratch, "memory.db")) as store:
-        written = [store.put_knowledge(_entry(number), expected=0, operation="add", by="") for number in range(count)]
+        written = [
+            store.write(op.PutKnowledge(_entry(number), expected=0, operation="add", by="")) for number in range(count)
+        ]
         for future in written:
             future.result()
         vectors = Vectors(store, TENANT, model)

@@ -18,6 +18,7 @@ from random import Random
 from benchmarks import Result
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import KnowledgeEntry, KnowledgeFilter, SqliteStore, open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite import text_search
 
 SIZES = ((10_000, 5.0), (100_000, 60.0))
@@ -114,7 +115,7 @@ def _filled(store: SqliteStore, size: int) -> float:
         while chunk := list(islice(entries, BATCH)):
             with store.batch() as batch:
                 for entry in chunk:
-                    last = batch.put_knowledge(entry, expected=0, operation="add", by="user")
+                    last = batch.write(op.PutKnowledge(entry, expected=0, operation="add", by="user"))
             last.result()
     return time.perf_counter() - began
 

@@ -34,6 +34,7 @@ from holdfast.records.events.sessions import TurnStarted
 from holdfast.records.events.tools import ToolCalled
 from holdfast.records.token_usage import Usage
 from holdfast.store import HOUR, Call, SqliteStore, open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite.activity import ACTIVITY_OF_CALLS
 from holdfast.store.sqlite.bill_sums import SUM_OF_CALLS
 from holdfast.store.sqlite.connections import connect, use_wal
@@ -62,7 +63,7 @@ def run(*, quick: bool) -> Iterator[Result]:
                 bare.close()
             for chunk in _chunks(_calls(calls), 1_000):
                 with store.batch() as batch:
-                    written = [batch.put_call(call) for call in chunk]
+                    written = [batch.write(op.PutCall(call)) for call in chunk]
                 written[-1].result()
             yield from _questions(store, events, calls)
         with filled(path / "calls.db", 100_000 if quick else 1_000_000) as store:
@@ -97,7 +98,7 @@ def _ingest(store: SqliteStore, bare: sqlite3.Connection, total: int) -> Result:
 
 
 def _into_store(store: SqliteStore, batches: list[list[Envelope]]) -> None:
-    answers: list[Future[int]] = [store.append_events(TENANT, batch) for batch in batches]
+    answers: list[Future[int]] = [store.write(op.AppendEvents.of(TENANT, batch)) for batch in batches]
     for answer in answers:
         answer.result()
 

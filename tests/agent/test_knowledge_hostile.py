@@ -22,6 +22,8 @@ from holdfast.config.sections.cache import CacheSettings
 from holdfast.memory.embedders import embedder
 from holdfast.records.events.sessions import TurnStarted
 from holdfast.records.events.tools import MemoryEvicted
+from holdfast.store import Operation
+from holdfast.store import operations as op
 from tests.agent.bench import calls, sound
 from tests.agent.knowledge_bench import KnowledgeBench, knowledge_news
 from tests.agent.summaries import LIMITS, summarizer, talk
@@ -310,11 +312,17 @@ class TestAStoreThatFails:
             raise RuntimeError("nobody thought of this")
 
         async with KnowledgeBench(tmp_path, memory={"placement": placement}) as bench:
+            write = bench.store.write
+
+            def noting_nothing(operation: Operation[Any]) -> Any:
+                return broken() if isinstance(operation, op.PutShown) else write(operation)
+
             bench.prefer("Short answers", "Answers are short.")
             entry = bench.add("Deployment rule", TOOLS)
             with monkeypatch.context() as patch:
-                for name in ("pin", "find_knowledge", "put_shown"):
+                for name in ("pin", "find_knowledge"):
                     patch.setattr(bench.store, name, broken)
+                patch.setattr(bench.store, "write", noting_nothing)
                 session = await bench.sessions.create()
                 assert (await session.ask("How does the deployment work?")).ended == "completed"
             assert [each.partition(":")[0] for each in caplog.messages] == [
@@ -322,7 +330,7 @@ class TestAStoreThatFails:
                 "memory was not looked at",
             ]
             with monkeypatch.context() as patch:
-                patch.setattr(bench.store, "put_shown", broken)
+                patch.setattr(bench.store, "write", noting_nothing)
                 session = await bench.sessions.create()
                 assert (await session.ask("How does the deployment work?")).ended == "completed"
                 assert entry.id in json.dumps(bench.raw())

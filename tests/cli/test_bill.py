@@ -13,6 +13,7 @@ import pytest
 from holdfast.cli.bill import BY, command
 from holdfast.records import Usage
 from holdfast.store import open_store
+from holdfast.store import operations as op
 from tests.cli.commands import invoke, piped, shown, use
 from tests.report.workday import CHAT, CODING, GPT, SONNET, UNPRICED
 from tests.store.samples import NOON, call, usage
@@ -97,10 +98,10 @@ def test_nothing_to_pay(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_unknown_prices_are_never_zero(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(workspace / "h.db", monkeypatch)
     with open_store(workspace / "h.db") as store:
-        store.put_call(call(id="c1", model=UNPRICED, usage=usage(cost=None))).result()
+        store.write(op.PutCall(call(id="c1", model=UNPRICED, usage=usage(cost=None)))).result()
         assert "1 call; the price is unknown." in piped(command)
         assert "$0" not in piped(command)
-        store.put_call(call(id="c1", model=UNPRICED, usage=None, status="failed")).result()
+        store.write(op.PutCall(call(id="c1", model=UNPRICED, usage=None, status="failed"))).result()
         assert "1 call (1 without an answer); nothing was billed." in piped(command)
 
 
@@ -110,8 +111,8 @@ def test_unknown_prices_are_never_zero(workspace: Path, monkeypatch: pytest.Monk
 def test_what_holdfast_saved_or_lost(saved: str, words: str, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(workspace / "h.db", monkeypatch)
     with open_store(workspace / "h.db") as store:
-        store.put_call(call(id="c1", verdict=f'{{"explained": true, "saved": {saved}}}'.encode())).result()
-        store.put_call(call(id="c2", model="anthropic:other")).result()
+        store.write(op.PutCall(call(id="c1", verdict=f'{{"explained": true, "saved": {saved}}}'.encode()))).result()
+        store.write(op.PutCall(call(id="c2", model="anthropic:other"))).result()
     text = piped(command)
     assert "SAVED" in text.splitlines()[0]
     assert f"Through Holdfast it was {words} the clients alone would have paid" in text
@@ -122,7 +123,7 @@ def test_what_holdfast_saved_or_lost(saved: str, words: str, workspace: Path, mo
 def test_what_is_no_longer_stored_is_named_so(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(workspace / "h.db", monkeypatch)
     with open_store(workspace / "h.db") as store:
-        store.put_call(call(id="c1", model=SONNET, client=None)).result()
+        store.write(op.PutCall(call(id="c1", model=SONNET, client=None))).result()
         store.prune(NOON + 7_200_000_000)
     for by, name in (("session", "(no longer stored)"), ("client", "(not known)"), ("kind", "(no longer stored)")):
         assert piped(command, "--by", by).splitlines()[1].startswith(name)
@@ -133,17 +134,17 @@ def test_cheaper_than_without_a_cache_is_less(workspace: Path, monkeypatch: pyte
     use(workspace / "h.db", monkeypatch)
     with open_store(workspace / "h.db") as store:
         used = Usage(read=10_000_000, cost=Decimal(2), price_version="v")
-        store.put_call(call(id="c1", model=SONNET, usage=used)).result()
+        store.write(op.PutCall(call(id="c1", model=SONNET, usage=used))).result()
         assert "1 call for $2.00; without a cache $20.00: 90% less." in piped(command)
         plain = Usage(input=1_000_000, cost=Decimal(2), price_version="v")
-        store.put_call(call(id="c1", model=SONNET, usage=plain)).result()
+        store.write(op.PutCall(call(id="c1", model=SONNET, usage=plain))).result()
     assert "1 call for $2.00; without a cache the same." in piped(command)
 
 
 def test_a_ping_alone_has_nothing_to_be_compared_with(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(workspace / "h.db", monkeypatch)
     with open_store(workspace / "h.db") as store:
-        store.put_call(call(id="c1", model=SONNET, kind="ping")).result()
+        store.write(op.PutCall(call(id="c1", model=SONNET, kind="ping"))).result()
     assert "1 call (1 ping) for $0.1000.\n" in piped(command)
 
 

@@ -12,6 +12,7 @@ import pytest
 from holdfast.cli.breaks import COLUMNS, command
 from holdfast.core.cures import reset_cure
 from holdfast.store import open_store
+from holdfast.store import operations as op
 from tests.cli.commands import invoke, piped, shown, use
 from tests.report.workday import CHAT, CODING, UNPRICED, Workday
 from tests.store.samples import found
@@ -49,7 +50,7 @@ def test_a_reset_that_can_be_avoided_says_how(tmp_path: Path, monkeypatch: pytes
         for reason in ("memory_block_changed", "bypassed", "compaction"):
             cure = reset_cure(reason)
             row = found(reason=reason, tokens=9, dollars=Decimal("0.1"), cure=cure.name, data=msgspec.json.encode(cure))
-            store.put_break(row).result()
+            store.write(op.PutBreak(row)).result()
     use(tmp_path / "resets.db", monkeypatch)
     text = piped(command, "--resets")
     assert "memory_blocks (1 reset, $0.10" in text
@@ -89,8 +90,8 @@ def test_a_break_without_price_place_or_cure(workspace: Path, monkeypatch: pytes
     assert piped(command).startswith("Nothing is stored yet")
     assert json.loads(piped(command, "--json"))["breaks"] == []
     with open_store(workspace / "h.db") as store:
-        store.put_break(found(model=UNPRICED, tokens=5_000, path="tools\x07"))
-        store.put_break(found(model=UNPRICED, tokens=5_000, cause="unknown")).result()
+        store.write(op.PutBreak(found(model=UNPRICED, tokens=5_000, path="tools\x07")))
+        store.write(op.PutBreak(found(model=UNPRICED, tokens=5_000, cause="unknown"))).result()
     text = piped(command)
     assert "tools?" in text
     assert "What to do" not in text

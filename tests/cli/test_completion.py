@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from holdfast.cli import COMMANDS, cli
 from holdfast.cli.completion import sessions, settings
 from holdfast.store import Call, open_store
+from holdfast.store import operations as op
 
 PATIENCE_S = 60.0
 
@@ -78,7 +79,9 @@ def test_sessions_come_from_the_store(workspace: Path) -> None:
     assert sessions(None, None, "") == []  # type: ignore[arg-type]
     with open_store(workspace / "home" / ".holdfast" / "holdfast.db") as store:
         for number, name in enumerate(("01KA", "01KB", "5f0c")):
-            store.put_call(Call(tenant="t", id=f"c{number}", session=name, lane="l", model="m", started_at=number))
+            store.write(
+                op.PutCall(Call(tenant="t", id=f"c{number}", session=name, lane="l", model="m", started_at=number))
+            )
     assert complete("show", incomplete="01K") == ["01KB", "01KA"]
 
 
@@ -86,7 +89,9 @@ def test_names_that_a_shell_would_take_for_more_are_not_offered(workspace: Path)
     names = ("a:b", "a;id", "a b", "-a", "a$(id)", "a`id`", "a\nb", "a*", "a\x1b[31m", "a'", "é.1")
     with open_store(workspace / "home" / ".holdfast" / "holdfast.db") as store:
         for number, name in enumerate(names):
-            store.put_call(Call(tenant="t", id=f"c{number}", session=name, lane="l", model="m", started_at=number))
+            store.write(
+                op.PutCall(Call(tenant="t", id=f"c{number}", session=name, lane="l", model="m", started_at=number))
+            )
     assert set(sessions(None, None, "")) == {"a:b", "é.1"}  # type: ignore[arg-type]
 
 

@@ -29,6 +29,7 @@ from holdfast.gateway.server import running
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
 from holdfast.store import Call, open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite.schema import VERSIONS
 
 
@@ -82,7 +83,7 @@ def test_configuration_that_has_no_effect_or_cannot_be_used(workspace: Path) -> 
 def test_a_store_that_is_used(workspace: Path) -> None:
     with open_store(workspace / "home" / ".holdfast" / "holdfast.db") as store:
         for number, model in enumerate(("anthropic:claude-opus-5-5", "anthropic:claude-nobody-1")):
-            store.put_call(_call(number, model))
+            store.write(op.PutCall(_call(number, model)))
     lines = doctor()
     assert f"schema {len(VERSIONS)}" in of(lines, "store")[0].what
     (unknown,) = (line for line in of(lines, "facts") if line.state == "warning")

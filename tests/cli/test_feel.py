@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import cli
 from holdfast.store import Call, open_store
+from holdfast.store import operations as op
 from tests.cli.commands import output, refused
 
 
@@ -92,7 +93,7 @@ def test_bad_input_is_answered_in_a_sentence(line: str, workspace: Path, capfd: 
     )
     (workspace / "locked").write_text("a file where a directory is wanted")
     with open_store(workspace / "home" / ".holdfast" / "holdfast.db") as store:
-        store.put_call(Call(tenant="t", id="c", session="s", lane="l", model="m", started_at=1))
+        store.write(op.PutCall(Call(tenant="t", id="c", session="s", lane="l", model="m", started_at=1)))
     code = cli.run(line.split())
     told = "".join(capfd.readouterr())
     assert code in (1, 2), told

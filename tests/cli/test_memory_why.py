@@ -18,6 +18,7 @@ from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator import Simulator
 from holdfast.simulator.in_process import Simulated
 from holdfast.store import open_store
+from holdfast.store import operations as op
 from tests.cli.commands import piped, run
 from tests.cli.knowledge import database, remember
 
@@ -211,7 +212,7 @@ def test_a_call_names_what_was_put_into_its_lane_by_then(
     line = f"Memory       put into this lane by then: stable block {liked}; {place} {deploy}\n"
     assert line in text
     with open_store(database(workspace)) as store:  # as of a client that is given what this machine's user knows
-        store.put_call(replace(made, tenant="t-client"))
+        store.write(op.PutCall(replace(made, tenant="t-client")))
     assert line in piped(show, made.id, "--tenant", "t-client")
 
 

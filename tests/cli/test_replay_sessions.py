@@ -16,6 +16,7 @@ from holdfast.lab import Shape, ShapeBlock, Trace, TraceStep, write
 from holdfast.lab.tally import quantile
 from holdfast.records import usage
 from holdfast.store import Call, open_store
+from holdfast.store import operations as op
 from tests.lab.recordings import RECORDED, needs_recordings
 from tests.lab.replay.coding_sessions import coding_session
 from tests.report.logs.shaped_logs import as_transcript
@@ -335,7 +336,7 @@ def test_a_project_is_an_author_and_so_is_a_tenant_of_the_store(
                     started_at=(1_700_000_000 + 9_000 * number + 9 * each) * 1_000_000,
                     usage=usage(read=5_000 * each, writes={"5m": 5_000}, output=9),
                 )
-                store.put_call(call)
+                store.write(op.PutCall(call))
     report = replayed(capsys, workspace / "store.db", "--strategy", "none")
     assert {each["trace"]: each["author"] for each in report["sessions"]} == {"ann": "ann", "bob": "bob"}
 

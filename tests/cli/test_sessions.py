@@ -12,6 +12,7 @@ from holdfast import cli
 from holdfast.cli.sessions import COLUMNS, command
 from holdfast.cli.store_options import Moment
 from holdfast.store import open_store
+from holdfast.store import operations as op
 from tests.cli.commands import invoke, output, piped, shown, use
 from tests.report.workday import CHAT, CODING, NEW
 from tests.store.samples import call
@@ -126,9 +127,9 @@ def test_an_empty_database_has_no_sessions_yet(workspace: Path, monkeypatch: pyt
 def test_it_works_while_somebody_writes(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(workspace / "h.db", monkeypatch)
     with open_store(workspace / "h.db") as store:
-        store.put_call(call(session="at-work")).result()
+        store.write(op.PutCall(call(session="at-work"))).result()
         assert "at-work" in piped(command)
-        store.put_call(call(session="at-work")).result()
+        store.write(op.PutCall(call(session="at-work"))).result()
         assert json.loads(piped(command, "--json"))["sessions"][0]["calls"] == 2
 
 

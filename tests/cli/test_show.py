@@ -11,6 +11,7 @@ from holdfast.cli.show import command
 from holdfast.records.events import Envelope, Ulids
 from holdfast.records.events.calls import CachePlanned
 from holdfast.store import open_store
+from holdfast.store import operations as op
 from tests.cli.commands import invoke, piped, refused, shown, use
 from tests.report.workday import CHAT, CODING, NEW, SONNET, Workday
 from tests.store.samples import NOON, call, usage
@@ -129,11 +130,15 @@ def test_repairs_edits_savings_and_what_was_not_predicted(workspace: Path, monke
     use(workspace / "h.db", monkeypatch)
     with open_store(workspace / "h.db") as store:
         planned = CachePlanned(call="00a", lane="l1", strategy="economic", edits=2)
-        store.append_events("t1", [Envelope.of(planned, id=Ulids().new(), at=NOON, session="s1", actor="system")])
+        store.write(
+            op.AppendEvents.of("t1", [Envelope.of(planned, id=Ulids().new(), at=NOON, session="s1", actor="system")])
+        )
         for name, saved in (("00a", "0.25"), ("00b", "-0.5"), ("00c", "0")):
             verdict = f'{{"explained": false, "saved": {saved}}}'.encode()
             used = usage(cost="0.00001")
-            store.put_call(call(id=name, plan=plan, verdict=verdict, usage=used, reset="model_switch")).result()
+            store.write(
+                op.PutCall(call(id=name, plan=plan, verdict=verdict, usage=used, reset="model_switch"))
+            ).result()
     text = piped(command, "s1")
     assert "reset: model_switch; not as predicted; 1 repair" in text
     one, two = piped(command, "00a"), piped(command, "00b")

@@ -11,6 +11,7 @@ from holdfast import cli
 from holdfast.cli.skills import command
 from holdfast.cli.skills.usage import COLUMNS, STORED
 from holdfast.store import open_store
+from holdfast.store import operations as op
 from tests.cli.commands import invoke, piped, refused, shown, use
 from tests.report.skill_sessions import HOUR, NOON, Session, worked
 from tests.store.samples import call
@@ -60,7 +61,7 @@ def test_the_window_selects() -> None:
 
 def test_the_tenant_selects(database: Path) -> None:
     with open_store(database) as store:
-        store.put_call(call(tenant="caller")).result()
+        store.write(op.PutCall(call(tenant="caller"))).result()
     for given in ("t2", "t2…", "t2..."):  # it has events and no calls
         found = json.loads(piped(command, "usage", "--tenant", given, "--json"))
         assert (found["total"]["sessions"], found["total"]["referenced_share"]) == (1, None)

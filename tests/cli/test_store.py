@@ -30,6 +30,7 @@ from holdfast.store import (
     open_existing,
     open_store,
 )
+from holdfast.store import operations as op
 from holdfast.store.sqlite.backup import back_up
 from holdfast.tools.offload import directory_of
 from tests.cli.commands import output
@@ -76,24 +77,28 @@ def plant(here: Here, tenant: str, word: str, at: int = NOW) -> None:
     name, text = f"session-{word}", f"say {word} here"
     row = lane(tenant=tenant, id=f"lane-{word}", session=name, started_at=at, data=text.encode())
     with here.store() as store:
-        store.put_session(session(tenant=tenant, id=name, started_at=at, data=text.encode()))
-        store.put_lane(row)
-        store.put_ledger(tenant, row.id, text.encode(), expected=0)
-        store.put_pool(tenant, f"model-{word}", text.encode(), expected=0)
-        store.put_edit(tenant, row.id, f"block-{word}", text.encode(), at=at)
-        store.put_edit(tenant, row.id, "shared", b"bytes that everybody has", at=at)
-        store.put_injection(tenant, row.id, text.encode(), expected=0)
-        store.put_call(call(tenant=tenant, id=f"c-{word}", session=name, lane=row.id, started_at=at, error=text))
-        store.put_break(found(tenant=tenant, id=f"b-{word}", session=name, lane=row.id, at=at, path=text))
-        store.append_events(tenant, [event(at=at, session=name)])
-        store.put_blob(tenant, Owner("session", name), f"blob {word}".encode(), at=at)
+        store.write(op.PutSession(session(tenant=tenant, id=name, started_at=at, data=text.encode())))
+        store.write(op.PutLane(row))
+        store.write(op.PutLedger(tenant, row.id, text.encode(), expected=0))
+        store.write(op.PutPool(tenant, f"model-{word}", text.encode(), expected=0))
+        store.write(op.PutEdit(tenant, row.id, f"block-{word}", text.encode(), at=at))
+        store.write(op.PutEdit(tenant, row.id, "shared", b"bytes that everybody has", at=at))
+        store.write(op.PutInjection(tenant, row.id, text.encode(), expected=0))
+        store.write(
+            op.PutCall(call(tenant=tenant, id=f"c-{word}", session=name, lane=row.id, started_at=at, error=text))
+        )
+        store.write(op.PutBreak(found(tenant=tenant, id=f"b-{word}", session=name, lane=row.id, at=at, path=text)))
+        store.write(op.AppendEvents.of(tenant, [event(at=at, session=name)]))
+        store.write(op.PutBlob(tenant, Owner("session", name), f"blob {word}".encode(), at=at))
         entry = KnowledgeEntry(
             tenant=tenant, id=f"k-{word}", category="fact", title=word, content=text, created_at=at, updated_at=at
         )
-        store.put_knowledge(entry, expected=0, operation="add", by=word).result()
-        store.put_vectors(tenant, "m", [KnowledgeVector(id=entry.id, revision=1, data=word.encode())])
-        store.put_pin(Pin(tenant=tenant, key=word, text=text, made_at=at, until=at + 1))
-        store.put_shown(tenant, [(entry.id, "")], at=at, session=name, lane=row.id, place="delta", why=word).result()
+        store.write(op.PutKnowledge(entry, expected=0, operation="add", by=word)).result()
+        store.write(op.PutVectors(tenant, "m", [KnowledgeVector(id=entry.id, revision=1, data=word.encode())]))
+        store.write(op.PutPin(Pin(tenant=tenant, key=word, text=text, made_at=at, until=at + 1)))
+        store.write(
+            op.PutShown(tenant, [(entry.id, "")], at=at, session=name, lane=row.id, place="delta", why=word)
+        ).result()
     results = directory_of(here.home, name, tenant)
     results.mkdir(parents=True)
     (results / "1.txt").write_text(text)
@@ -158,9 +163,9 @@ class TestForget:
         plant(here, "s-renewed", "mangotundra")
         plant(here, "s-other", "quartzlagoon")
         with here.store() as store:
-            store.put_account("l-11", "s-first", at=NOW)
-            store.put_account("s-renewed", "s-first", at=NOW)
-            store.put_account("l-22", "s-other", at=NOW)
+            store.write(op.PutAccount("l-11", "s-first", at=NOW))
+            store.write(op.PutAccount("s-renewed", "s-first", at=NOW))
+            store.write(op.PutAccount("l-22", "s-other", at=NOW))
         done = here("forget", tenant, "--yes", "--json")
         assert {each["tenant"] for each in json.loads(done.out)["tenants"]} == {"s-first", "s-renewed"}
         assert files_with(here.home, "zebrafalcon") == files_with(here.home, "mangotundra") == []
@@ -197,7 +202,7 @@ class TestForget:
         plant(here, "aa11", "mangotundra")
         assert here("forget", "aa11", "--yes").code == 0
         with here.store() as store:
-            store.put_session(session()).result()
+            store.write(op.PutSession(session())).result()
             assert store.sessions()
 
     def test_names_that_fit_nobody_or_several(self, here: Here) -> None:
@@ -258,10 +263,10 @@ class TestCheck:
 def test_explain_marks_what_is_estimated_of_cut_answers(here: Here, capfd: pytest.CaptureFixture[str]) -> None:
     of = {"model": "anthropic:claude-opus-4-6", "lane": "l1", "session": "s1"}
     with here.store() as store:
-        store.put_session(session(tenant="t1", id="s1", started_at=NOW))
-        store.put_lane(lane(tenant="t1", id="l1", session="s1", started_at=NOW))
-        store.put_call(call(**of, started_at=NOW))
-        store.put_call(call(**of, started_at=NOW + 1, status="abandoned", verdict=b'{"estimated":true}'))
+        store.write(op.PutSession(session(tenant="t1", id="s1", started_at=NOW)))
+        store.write(op.PutLane(lane(tenant="t1", id="l1", session="s1", started_at=NOW)))
+        store.write(op.PutCall(call(**of, started_at=NOW)))
+        store.write(op.PutCall(call(**of, started_at=NOW + 1, status="abandoned", verdict=b'{"estimated":true}')))
     said = output("explain", str(here.path), "--quiet")
     assert "  ~$" in said
     assert "~ 1 request was cut: what the provider had not told of the usage is estimated." in said
@@ -319,9 +324,9 @@ class TestBackup:
             def write() -> None:
                 number = 0
                 while not over.is_set():
-                    store.put_call(call(id=f"c{number}", plan=bytes(2_000)))
-                    store.put_edit("t1", f"l{number}", "b", b"x%d" % number, at=NOW)
-                    store.end_lane("t1", f"l{number - 3}", NOW).result()
+                    store.write(op.PutCall(call(id=f"c{number}", plan=bytes(2_000))))
+                    store.write(op.PutEdit("t1", f"l{number}", "b", b"x%d" % number, at=NOW))
+                    store.write(op.EndLane("t1", f"l{number - 3}", NOW)).result()
                     number += 1
 
             writing = threading.Thread(target=write)
@@ -342,7 +347,7 @@ class TestPruneAndVacuum:
         plant(here, "bb22", "quartzlagoon")
         with here.store() as store:
             for number in range(300):
-                store.put_call(call(tenant="aa11", id=f"x{number}", started_at=OLD, plan=bytes(8_000)))
+                store.write(op.PutCall(call(tenant="aa11", id=f"x{number}", started_at=OLD, plan=bytes(8_000))))
             store.flush()
         return here
 
@@ -371,7 +376,7 @@ class TestPruneAndVacuum:
     def test_sizes_are_those_of_the_file_and_its_log(self, here: Here) -> None:
         with here.store() as store:  # somebody else has it open: what was written stands in the log
             for number in range(50):
-                store.put_call(call(tenant="aa11", id=f"x{number}", plan=bytes(8_000)))
+                store.write(op.PutCall(call(tenant="aa11", id=f"x{number}", plan=bytes(8_000))))
             store.flush()
             done = json.loads(here("vacuum", "--json").out)
         assert done["before"] > 400_000

@@ -13,6 +13,7 @@ from holdfast.config.sections.cache import CacheSettings
 from holdfast.config.sections.server import GatewaySettings, LimitSettings
 from holdfast.store import Call as Row
 from holdfast.store import Session, SqliteStore, open_store
+from holdfast.store import operations as op
 from tests.clients.sessions import Used
 
 LIMITS = LimitSettings(stages_ms=60_000, wait_ms=60_000)  # a busy machine must not decide what is tested
@@ -37,7 +38,7 @@ class Inside:
 
     def rows(self) -> list[Row]:
         """The calls that are stored, oldest first."""
-        self.store.put_session(Session(tenant="-", id="-", started_at=0)).result(30)  # it comes behind them
+        self.store.write(op.PutSession(Session(tenant="-", id="-", started_at=0))).result(30)  # it comes behind them
         return self.store.calls()
 
     def ends(self) -> list[tuple[str, str | None]]:

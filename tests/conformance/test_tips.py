@@ -23,6 +23,7 @@ from holdfast.report.tips import TIPS
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
 from holdfast.store import Break, Call, SqliteStore, open_store
+from holdfast.store import operations as op
 from holdfast.tools.journal import ToolJournal
 from tests.agent.bench import Bench
 from tests.agent.summaries import small, summarizer, talk
@@ -85,7 +86,7 @@ def call(number: int, session: str = "s", model: str = OPUS, *, at: int = NOON, 
 def stored(place: Path, *calls: Call, told: dict[str, list[Event]] | None = None) -> None:
     with open_store(place / "h.db") as store:
         for each in calls or (call(1),):
-            store.put_call(each)
+            store.write(op.PutCall(each))
         for session, events in (told or {}).items():
             emit = ToolJournal(None, session, store=store, tenant="t", now=lambda: NOON + 1_000_000).emit
             for event in events:
@@ -248,18 +249,20 @@ def test_without_a_reason_no_tip_is_given(place: Path) -> None:
 
 def _changed(store: SqliteStore) -> None:
     """A break of one of the calls, because its system text changed."""
-    store.put_break(
-        Break(
-            tenant="t",
-            id="b1",
-            call="call-s-3",
-            session="s",
-            lane="s-lane",
-            model=GEMINI,
-            at=NOON + 30_000_000,
-            cause="system_prompt_changed",
-            tokens=5_000,
-            dollars=Decimal("0.01"),
+    store.write(
+        op.PutBreak(
+            Break(
+                tenant="t",
+                id="b1",
+                call="call-s-3",
+                session="s",
+                lane="s-lane",
+                model=GEMINI,
+                at=NOON + 30_000_000,
+                cause="system_prompt_changed",
+                tokens=5_000,
+                dollars=Decimal("0.01"),
+            )
         )
     )
     store.flush()

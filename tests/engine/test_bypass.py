@@ -23,7 +23,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Usage
 from holdfast.simulator import HttpRequest
 from holdfast.store import Operation, open_store
-from holdfast.store.operations import PutBlob, PutEdit, PutLedger
+from holdfast.store import operations as op
 from holdfast.wire import DIALECTS, Body, prompts
 from tests.properties.sessions import PATHS
 
@@ -45,7 +45,7 @@ def full(*_args: Any, **_more: Any) -> Future[Any]:
     return future
 
 
-@pytest.mark.parametrize("kind", [PutBlob, PutLedger])
+@pytest.mark.parametrize("kind", [op.PutBlob, op.PutLedger])
 def test_a_repair_that_could_not_be_kept_was_never_made(
     kind: type[Operation[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +122,7 @@ def test_an_edit_that_could_not_be_kept_was_never_made(tmp_path: Path, monkeypat
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     with monkeypatch.context() as broken:
-        instead_of(broken, driver.store, PutEdit, full)
+        instead_of(broken, driver.store, op.PutEdit, full)
         with pytest.raises(HoldfastError, match="full"):
             driver.prepare(worked(4), edits={digest: data})
     past(driver, raw_of(worked(4)))
@@ -144,12 +144,12 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
     assert driver.store is not None
     write = driver.store.write
 
-    def late(operation: PutEdit) -> Future[Any]:
+    def late(operation: op.PutEdit) -> Future[Any]:
         write(operation).result()
         return Future()
 
     with monkeypatch.context() as slow:
-        instead_of(slow, driver.store, PutEdit, late)
+        instead_of(slow, driver.store, op.PutEdit, late)
         with pytest.raises(HoldfastError, match=r"did not keep an edit within 0\.01 s"):
             driver.prepare(worked(4), edits={digest: data})
     past(driver, raw_of(worked(4)))
@@ -171,14 +171,14 @@ def test_who_gives_a_timeout_goes_without_what_is_not_kept_in_time(
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     assert driver.store is not None
-    held: list[tuple[PutEdit, Future[Any]]] = []
+    held: list[tuple[op.PutEdit, Future[Any]]] = []
 
-    def waits(operation: PutEdit) -> Future[Any]:
+    def waits(operation: op.PutEdit) -> Future[Any]:
         held.append((operation, Future()))
         return held[-1][-1]
 
     with monkeypatch.context() as slow:
-        instead_of(slow, driver.store, PutEdit, waits)
+        instead_of(slow, driver.store, op.PutEdit, waits)
         prepared = driver.prepare(worked(4), edits={digest: data}, timeout=own)
     assert data not in prepared.raw
     assert prepared.markers
@@ -201,14 +201,14 @@ def test_an_edit_that_is_kept_after_other_requests_went_out_is_a_reset_of_the_ne
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     assert driver.store is not None
-    held: list[tuple[PutEdit, Future[Any]]] = []
+    held: list[tuple[op.PutEdit, Future[Any]]] = []
 
-    def waits(operation: PutEdit) -> Future[Any]:
+    def waits(operation: op.PutEdit) -> Future[Any]:
         held.append((operation, Future()))
         return held[-1][-1]
 
     with monkeypatch.context() as slow:
-        instead_of(slow, driver.store, PutEdit, waits)
+        instead_of(slow, driver.store, op.PutEdit, waits)
         with pytest.raises(HoldfastError, match="did not keep"):
             driver.prepare(worked(4), edits={digest: data})
     past(driver, raw_of(worked(4)))
@@ -239,7 +239,7 @@ def test_a_fork_whose_edits_could_not_be_copied_at_first_goes_on_with_a_reason(
     assert driver.finish(made, driver.bill(made)).explained
     fork = replace(driver.lane, id="fork", parent="l")
     with monkeypatch.context() as broken:
-        instead_of(broken, driver.store, PutEdit, full)
+        instead_of(broken, driver.store, op.PutEdit, full)
         driver.wait(20)
         with pytest.raises(HoldfastError, match="full"):
             driver.prepare(worked(4), lane=fork)

@@ -17,7 +17,8 @@ from holdfast.engine.persistence import Persistence
 from holdfast.engine.tenant_experience import LEARNED
 from holdfast.errors import HoldfastError
 from holdfast.records.events.sessions import GatewayPreflight
-from holdfast.store import Commit, SqliteStore, open_store
+from holdfast.store import SqliteStore, open_store
+from holdfast.store import operations as op
 from holdfast.store.interface import VersionConflictError
 from holdfast.store.sqlite import writer
 from tests.engine.driver import ON, clocked, told_behind, worked
@@ -30,7 +31,7 @@ Breaking = Callable[[SqliteStore], Iterator[None]]
 
 def execute(store: SqliteStore, statement: str) -> None:
     """On the writer's own connection, between two of its transactions."""
-    store.write(Commit()).result()
+    store.write(op.Commit()).result()
     store.writer.transaction.connection.execute(statement)
 
 
@@ -46,7 +47,7 @@ def full(store: SqliteStore) -> Iterator[None]:
 
 
 def execute_anyway(store: SqliteStore, statement: str) -> None:
-    store.write(Commit()).exception()
+    store.write(op.Commit()).exception()
     store.writer.transaction.connection.execute(statement)
 
 
@@ -57,7 +58,7 @@ def read_only(store: SqliteStore) -> Iterator[None]:
 
 
 def locked(store: SqliteStore) -> Iterator[None]:
-    store.write(Commit()).result()
+    store.write(op.Commit()).result()
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     yield
@@ -66,7 +67,7 @@ def locked(store: SqliteStore) -> Iterator[None]:
 
 
 def moved(store: SqliteStore) -> Iterator[None]:
-    store.write(Commit()).result()
+    store.write(op.Commit()).result()
     away = store.path.with_name("away.db")
     store.path.rename(away)
     yield
@@ -88,7 +89,7 @@ def broken(driver: Driver, how: Breaking) -> Iterator[None]:
     next(failing)
     while driver.store.trouble() is None:  # of a full disk what is left is used up first
         driver.note("m", 0, why="x" * 50_000)
-        driver.store.write(Commit()).exception()
+        driver.store.write(op.Commit()).exception()
     yield
     next(failing, None)
 
@@ -96,7 +97,7 @@ def broken(driver: Driver, how: Breaking) -> Iterator[None]:
 def come_back(driver: Driver) -> None:
     """What is written behind a request shows that the store is back."""
     assert driver.store is not None
-    driver.store.write(Commit()).result()
+    driver.store.write(op.Commit()).result()
 
 
 @pytest.fixture
@@ -258,7 +259,7 @@ def test_what_was_learned_is_added_to_what_could_not_be_read(
     with broken(driver, moved):
         for turns in range(before):
             driver.send(worked(6 + turns))
-            driver.store.write(Commit()).exception()  # this write fails, and is made up for by the next
+            driver.store.write(op.Commit()).exception()  # this write fails, and is made up for by the next
         driver.send(worked(9))  # this one is written when the store is back
     driver.engine.close(now=driver.now)
     driver.restart()
@@ -309,7 +310,7 @@ def test_a_request_that_waits_in_vain_goes_as_it_came(tmp_path: Path) -> None:
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     assert driver.store is not None
-    driver.store.write(Commit()).result()
+    driver.store.write(op.Commit()).result()
     other = sqlite3.connect(driver.store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(HoldfastError, match=r"did not keep an edit within 0\.01 s"):
@@ -327,7 +328,7 @@ def test_an_outage_is_told_once(driver: Driver, caplog: pytest.LogCaptureFixture
             driver.send(talk(turns))
     driver.send(talk(4))
     assert driver.store is not None
-    driver.store.write(Commit()).result()
+    driver.store.write(op.Commit()).result()
     driver.send(talk(5))
     lines = [record.message for record in caplog.records]
     assert sum("failed" in line for line in lines) == 1
@@ -343,7 +344,7 @@ def test_two_engines_on_one_store_go_on_after_an_outage(tmp_path: Path) -> None:
         driver.send(worked(4))
     driver.send(worked(5))
     assert driver.store is not None
-    driver.store.write(Commit()).result()
+    driver.store.write(op.Commit()).result()
     first, driver.store = driver.store, open_store(tmp_path / "h.db")
     driver.engine, before = driver.start(), driver.engine
     assert driver.send(worked(6))[2].explained

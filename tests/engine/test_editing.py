@@ -17,6 +17,7 @@ from holdfast.engine.edits import Replacements, consider, inherit, record, recor
 from holdfast.engine.fallible_store import FallibleStore
 from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, open_store
+from holdfast.store import operations as op
 from holdfast.wire import DIALECTS
 from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
@@ -135,7 +136,7 @@ def test_a_fork_in_the_lane_and_a_fork_of_the_lane_get_the_same_edit(dialect: st
     assert through(store, fork, lane="fork")[0].raw == fork.raw
     copies = inherit(FallibleStore(store), "t", "l", "fork", Replacements(FallibleStore(store)).of("t"), 2.0)
     assert [edit.result().lane for edit in copies.values()] == ["fork"]
-    store.end_lane("t", "l", 3_000_000).result()
+    store.write(op.EndLane("t", "l", 3_000_000)).result()
     assert through(store, body)[0].raw == body.raw  # the lane is over, and its bytes with it
     assert through(store, fork, lane="fork")[0].raw == in_lane.raw
 

@@ -20,7 +20,7 @@ from holdfast.engine.pool_effects import Effects, effects_from, effects_of
 from holdfast.errors import HoldfastError
 from holdfast.facts import model
 from holdfast.store import open_store
-from holdfast.store.operations import PutBlob
+from holdfast.store import operations as op
 from tests.properties.sessions import Talk
 
 from .driver import HOST, MODELS, Driver, instead_of, talk
@@ -100,7 +100,7 @@ def test_pools_that_were_kept_badly_are_rebuilt_from_the_calls(data: bytes, tmp_
     driver.send(talk(0))
     driver.restart()
     assert driver.store is not None
-    driver.store.put_pool("t", SONNET, data, expected=0).result()
+    driver.store.write(op.PutPool("t", SONNET, data, expected=0)).result()
     _, used, verdict = driver.send(talk(1))
     assert verdict.explained
     assert used.read > 0
@@ -173,7 +173,7 @@ def test_a_ledger_of_another_version_begins_anew(tmp_path: Path) -> None:
     assert driver.store is not None
     row = driver.store.ledger("t", "l")
     assert row is not None
-    driver.store.put_ledger("t", "l", encode(Ledger(version=99)), expected=row.version).result()
+    driver.store.write(op.PutLedger("t", "l", encode(Ledger(version=99)), expected=row.version)).result()
     driver.restart()
     assert driver.engine.ledger(LANE, now=driver.now).requests == 0
     verdict = driver.send(talk(1))[2]
@@ -203,7 +203,7 @@ def test_what_another_process_announces_for_a_lane_is_heard(tmp_path: Path) -> N
     driver = Driver(path=tmp_path / "h.db")
     driver.send(talk(0))
     assert driver.store is not None
-    driver.store.append_events("t", []).result()  # what was written behind the request is there
+    driver.store.write(op.AppendEvents("t", ())).result()  # what was written behind the request is there
     with open_store(tmp_path / "h.db") as other:
         beside = EngineCore(driver.settings, store=other)
         beside.announce(LANE, "compaction", now=driver.now)
@@ -246,7 +246,7 @@ def test_lanes_are_let_go_of_and_read_back(tmp_path: Path, monkeypatch: pytest.M
         for lane in lanes:
             assert driver.send(talk(turns), lane=lane)[2].explained
             assert driver.store is not None
-            driver.store.append_events("t", []).result()  # what was written behind the request is there
+            driver.store.write(op.AppendEvents("t", ())).result()  # what was written behind the request is there
     assert [driver.engine.ledger(lane, now=driver.now).requests for lane in lanes] == [3] * 4
     driver.close()
 
@@ -258,7 +258,7 @@ def test_a_damaged_effect_is_passed_over(tmp_path: Path) -> None:
     driver.restart()
     assert driver.store is not None
     first, second = driver.store.calls("t")
-    driver.store.put_call(replace(first, chain=b"\xc1")).result()
+    driver.store.write(op.PutCall(replace(first, chain=b"\xc1"))).result()
     pool, alone = Pool(model(SONNET)), Pool(model(SONNET))
     assert Persistence(driver.store).load_pool("t", pool, alone, driver.now) == 1
     assert pool.live(driver.now) != []
@@ -311,7 +311,7 @@ def test_bytes_are_durable_before_they_are_sent(tmp_path: Path) -> None:
 def test_a_store_that_does_not_keep_it_in_time_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(tmp_path / "h.db") as store:
         keeper = Persistence(store)
-        instead_of(monkeypatch, store, PutBlob, lambda _: Future())
+        instead_of(monkeypatch, store, op.PutBlob, lambda _: Future())
         with pytest.raises(HoldfastError, match="did not keep"):
             persistence.wait(keeper.keep_bytes(LANE, {b"name": b"data"}, 0), 0.01)
 
@@ -335,7 +335,7 @@ def test_calls_that_a_process_left_behind_are_not_pending_for_ever(tmp_path: Pat
     with open_store(path) as store:
         driver.store.flush()
         older = replace(store.calls()[0], id="older", usage=None, verdict=None, status="pending", started_at=1)
-        store.put_call(older).result()
+        store.write(op.PutCall(older)).result()
         assert [call.status for call in store.calls()] == ["pending"] * 3
         hours = store.call_hours(0, 2**60)
     driver.restart()

@@ -17,7 +17,7 @@ from holdfast.core.experience import Experience
 from holdfast.core.planner import Verdict
 from holdfast.engine import PreparedCall
 from holdfast.store import SqliteStore
-from holdfast.store.operations import PutLedger, PutPool
+from holdfast.store import operations as op
 from tests.engine.driver import worked
 from tests.properties.sessions import Talk
 
@@ -40,7 +40,7 @@ class Pair:
 
     def durable(self, which: int) -> None:
         """What was written behind the request is there."""
-        self.store(which).append_events("t", []).result()
+        self.store(which).write(op.AppendEvents("t", ())).result()
 
     def store(self, which: int) -> SqliteStore:
         found = self.both[which].store
@@ -132,12 +132,12 @@ def test_what_is_written_between_the_decision_and_its_write_is_decided_again(
     store, write = pair.store(0), pair.store(0).write
     between: list[PreparedCall] = []
 
-    def crossed(operation: PutLedger) -> Future[int]:
+    def crossed(operation: op.PutLedger) -> Future[int]:
         if not between:
             between.append(pair.send(1, clocked(3, 3))[0])
         return write(operation)
 
-    instead_of(monkeypatch, store, PutLedger, crossed)
+    instead_of(monkeypatch, store, op.PutLedger, crossed)
     prepared, verdict = pair.send(0, clocked(4, 4))
     assert between
     assert extends(prepared, between[0])
@@ -229,7 +229,7 @@ def test_what_could_not_be_written_is_added_later(pair: Pair, monkeypatch: pytes
 
     pair.send(0, talk(0))
     with monkeypatch.context() as broken:
-        instead_of(broken, pair.store(0), PutPool, full)
+        instead_of(broken, pair.store(0), op.PutPool, full)
         pair.send(0, talk(1))
         pair.send(0, talk(2))
     pair.send(1, talk(3))
@@ -245,7 +245,7 @@ def test_a_ledger_that_could_not_be_written_is_written_later(pair: Pair, monkeyp
 
     pair.send(0, talk(0))
     with monkeypatch.context() as broken:
-        instead_of(broken, pair.store(0), PutLedger, full)
+        instead_of(broken, pair.store(0), op.PutLedger, full)
         pair.send(0, talk(1))
     prepared, _ = pair.send(0, talk(2))
     assert pair.both[0].engine.ledger(prepared.lane, now=0).requests == 3

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.config.sections.cache import CacheSettings
 from holdfast.engine.pool_effects import effects_from
+from holdfast.store import operations as op
 from tests.properties.sessions import Talk
 
 from .driver import HOST, QUESTION, Driver, raw_of, talk
@@ -81,7 +82,7 @@ def test_a_row_grows_with_its_call(tmp_path: Path) -> None:
     prepared = told.prepare(talk(0))
     exchange = told.bill(prepared)
     assert told.store is not None
-    told.store.append_events("t", []).result()
+    told.store.write(op.AppendEvents("t", ())).result()
     row = told.store.call("t", prepared.call)
     assert row is not None
     assert (row.status, row.usage, row.ended_at) == ("pending", None, None)

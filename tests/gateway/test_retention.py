@@ -16,6 +16,7 @@ from holdfast.agent.session import CLIENT
 from holdfast.gateway import retention
 from holdfast.gateway.retention import GRACE_DAYS, RetentionPeriod
 from holdfast.store import KnowledgeEntry, Pin, SqliteStore, open_store
+from holdfast.store import operations as op
 from holdfast.store.blobs import BlobFiles
 from holdfast.store.sqlite.backup import blobs_of
 from holdfast.store.sqlite.integrity import check
@@ -47,32 +48,36 @@ TABLES = (
 def conversation(store: SqliteStore, name: str, at: int, last: int | None = None, client: str = "claude-code") -> None:
     """A session with everything that one can have; used again at `last`."""
     tenant = "t1"
-    store.put_session(session(tenant=tenant, id=name, started_at=at, client=client))
-    store.put_lane(lane(tenant=tenant, id=f"{name}/l", session=name, started_at=at))
-    store.put_ledger(tenant, f"{name}/l", b"ledger", expected=0)
-    store.put_edit(tenant, f"{name}/l", "block", f"replacement of {name}".encode(), at=at)
-    store.put_injection(tenant, f"{name}/l", b"injected", expected=0)
-    store.put_shown(tenant, [("k1", "")], at=at, session=name, lane=f"{name}/l", place="delta", why="x")
-    store.append_events(tenant, [event(at=at, session=name)])
-    store.put_call(call(tenant=tenant, id=f"{name}-1", session=name, lane=f"{name}/l", started_at=at, client=client))
-    store.put_break(
-        found(tenant=tenant, id=f"{name}-b", call=f"{name}-1", session=name, lane=f"{name}/l", at=at)
+    store.write(op.PutSession(session(tenant=tenant, id=name, started_at=at, client=client)))
+    store.write(op.PutLane(lane(tenant=tenant, id=f"{name}/l", session=name, started_at=at)))
+    store.write(op.PutLedger(tenant, f"{name}/l", b"ledger", expected=0))
+    store.write(op.PutEdit(tenant, f"{name}/l", "block", f"replacement of {name}".encode(), at=at))
+    store.write(op.PutInjection(tenant, f"{name}/l", b"injected", expected=0))
+    store.write(op.PutShown(tenant, [("k1", "")], at=at, session=name, lane=f"{name}/l", place="delta", why="x"))
+    store.write(op.AppendEvents.of(tenant, [event(at=at, session=name)]))
+    store.write(
+        op.PutCall(call(tenant=tenant, id=f"{name}-1", session=name, lane=f"{name}/l", started_at=at, client=client))
+    )
+    store.write(
+        op.PutBreak(found(tenant=tenant, id=f"{name}-b", call=f"{name}-1", session=name, lane=f"{name}/l", at=at))
     ).result()
     if last is not None:
         more = call(tenant=tenant, id=f"{name}-2", session=name, lane=f"{name}/l", started_at=last, client=client)
-        store.put_call(more).result()
+        store.write(op.PutCall(more)).result()
 
 
 def fill(store: SqliteStore) -> None:
-    store.put_knowledge(
-        KnowledgeEntry(
-            tenant="t1", id="k1", category="fact", title="t", content="remembered", created_at=OLD, updated_at=OLD
-        ),
-        expected=0,
-        operation="add",
-        by="u",
+    store.write(
+        op.PutKnowledge(
+            KnowledgeEntry(
+                tenant="t1", id="k1", category="fact", title="t", content="remembered", created_at=OLD, updated_at=OLD
+            ),
+            expected=0,
+            operation="add",
+            by="u",
+        )
     ).result()
-    store.put_pin(Pin(tenant="t1", key="p", text="pinned", made_at=OLD, until=OLD + 1)).result()
+    store.write(op.PutPin(Pin(tenant="t1", key="p", text="pinned", made_at=OLD, until=OLD + 1))).result()
     conversation(store, "old", OLD)
     conversation(store, "used", OLD, NOW - DAY * US)
     conversation(store, "new", NOW - DAY * US)
@@ -116,8 +121,10 @@ def test_everything_of_what_has_aged_goes_and_nothing_else(tmp_path: Path, logge
         store = stored(gate)
         fill(store)
         for number in range(100):  # pages that nothing stands on afterwards
-            store.put_call(
-                call(tenant="t1", id=f"x{number}", session="old", lane="old/l", started_at=OLD, plan=bytes(9_000))
+            store.write(
+                op.PutCall(
+                    call(tenant="t1", id=f"x{number}", session="old", lane="old/l", started_at=OLD, plan=bytes(9_000))
+                )
             )
         store.flush()
         before, paid = counts(store.path), report.bill(store).total
@@ -144,7 +151,7 @@ def test_a_call_that_ends_while_old_ones_are_removed_is_on_the_bill(tmp_path: Pa
 
         def ends(what: str, _count: int) -> None:
             if what == "lanes":
-                store.put_call(late).result()
+                store.write(op.PutCall(late)).result()
 
         store.prune(NOW, progress=ends)
         assert [each.id for each in store.calls()] == ["late"]
@@ -210,7 +217,7 @@ def test_the_room_is_given_back(tmp_path: Path, legacy: bool) -> None:
             assert file.execute("PRAGMA page_count").fetchone()[0]
     with open_store(path) as store:
         for number in range(400):
-            store.put_call(call(id=f"c{number}", started_at=OLD, plan=bytes(8_000)))
+            store.write(op.PutCall(call(id=f"c{number}", started_at=OLD, plan=bytes(8_000))))
         store.flush()
         with closing(sqlite3.connect(path)) as look:
             look.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

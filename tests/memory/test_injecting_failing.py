@@ -15,6 +15,8 @@ from holdfast.config.sections.server import LimitSettings
 from holdfast.engine.passage import Passage
 from holdfast.memory.entries import Delta, StableBlock
 from holdfast.memory.injection_state import LaneMemory, ToldDelta, decode, encode, present_deltas, with_delta
+from holdfast.store import Operation
+from holdfast.store import operations as op
 from tests.memory.memory_door import TENANT, MemoryDoor, client_request, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
@@ -187,15 +189,16 @@ class TestTogether:
         other = MemoryDoor(tmp_path / "m.db")
         other.clock.set(door.clock.now())
         assert door.store is not None
-        put, theirs = door.store.put_injection, list[Passage]()
+        write, theirs = door.store.write, list[Passage]()
 
-        def interrupted(*arguments: Any, **more: Any) -> Any:
-            if not theirs:  # now the other one is quicker, and knows something else
+        def interrupted(operation: Operation[Any]) -> Any:
+            if isinstance(operation, op.PutInjection) and not theirs:
+                # Now the other one is quicker, and knows something else.
                 door.knowledge().edit(ids["Pointer arithmetic"], content="It comes from elsewhere.")
                 theirs.append(sent(other, QUESTION))
-            return put(*arguments, **more)
+            return write(operation)
 
-        monkeypatch.setattr(door.store, "put_injection", interrupted)
+        monkeypatch.setattr(door.store, "write", interrupted)
         ours = sent(door, QUESTION)
         other.close()
         assert b"elsewhere" in theirs[0].raw
@@ -226,7 +229,7 @@ class TestState:
         (lane,) = [each.id for each in door.store.lanes(TENANT, "s")]
         row = door.store.injection(TENANT, lane)
         assert row is not None
-        door.store.put_injection(TENANT, lane, b"\xff", expected=row.version).result(10)
+        door.store.write(op.PutInjection(TENANT, lane, b"\xff", expected=row.version)).result(10)
         passage = sent(door, QUESTION, "So.", "Go on.")
         assert contents(passage) == contents(client_request(QUESTION, "So.", "Go on."))
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from holdfast.memory.knowledge import Knowledge, fused
 from holdfast.memory.vectors import BATCH, Vectors
 from holdfast.store import Store, open_store
+from holdfast.store import operations as op
 from holdfast.store.rows import KnowledgeFilter, KnowledgeVector
 
 np = pytest.importorskip("numpy", reason="numpy is not installed: no vectors")
@@ -197,14 +198,16 @@ def test_vectors_of_another_model_or_width_are_ignored(store: Store) -> None:
     vectors = Vectors(store, "t", Compass())
     assert vectors.search("north", EVERY, 5) == []
     data = np.array([1, 0, 0, 0], dtype="<f4").tobytes()
-    store.put_vectors(
-        "t",
-        "compass",
-        [
-            KnowledgeVector(id="k0000001", revision=1, data=data),
-            KnowledgeVector(id="k0000002", revision=1, data=data + data),
-            KnowledgeVector(id="k0000003", revision=1, data=np.full(4, np.nan, dtype="<f4").tobytes()),
-        ],
+    store.write(
+        op.PutVectors(
+            "t",
+            "compass",
+            (
+                KnowledgeVector(id="k0000001", revision=1, data=data),
+                KnowledgeVector(id="k0000002", revision=1, data=data + data),
+                KnowledgeVector(id="k0000003", revision=1, data=np.full(4, np.nan, dtype="<f4").tobytes()),
+            ),
+        )
     ).result()
     assert vectors.search("north", EVERY, 5) == [("k0000001", 1.0)]
 

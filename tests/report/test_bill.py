@@ -13,6 +13,7 @@ from holdfast.facts import rates
 from holdfast.records import Usage
 from holdfast.report import Bill, Sums
 from holdfast.store import SqliteStore, open_store
+from holdfast.store import operations as op
 from tests.report.workday import CODING, GPT, HAIKU, SONNET, START, UNPRICED, Workday
 from tests.store.samples import HOUR, NOON, call, found
 
@@ -94,8 +95,8 @@ def test_what_was_saved_is_what_the_verdicts_say(store: SqliteStore, workday: Wo
 def test_what_was_saved_is_summed_where_calls_say_so(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as opened:
         for number, saved in enumerate(("0.2", "-0.05")):
-            opened.put_call(call(id=f"c{number}", verdict=f'{{"explained":true,"saved":{saved}}}'.encode()))
-        opened.put_call(call(id="c3", verdict=b'{"explained":true}')).result()
+            opened.write(op.PutCall(call(id=f"c{number}", verdict=f'{{"explained":true,"saved":{saved}}}'.encode())))
+        opened.write(op.PutCall(call(id="c3", verdict=b'{"explained":true}'))).result()
         assert report.bill(opened).total.saved == Decimal("0.15")
 
 
@@ -103,8 +104,10 @@ def test_calls_that_were_pruned_are_still_paid(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
         for number in range(4):
             at = NOON + number * DAY
-            store.put_call(call(id=f"c{number}", model=SONNET, client="pi", started_at=at, usage=USED)).result()
-        store.put_call(call(id="free", model=UNPRICED, started_at=NOON, usage=Usage(input=7))).result()
+            store.write(
+                op.PutCall(call(id=f"c{number}", model=SONNET, client="pi", started_at=at, usage=USED))
+            ).result()
+        store.write(op.PutCall(call(id="free", model=UNPRICED, started_at=NOON, usage=Usage(input=7)))).result()
         before = report.bill(store)
         store.prune(NOON + 2 * DAY)
         after = report.bill(store)
@@ -122,8 +125,8 @@ def test_calls_that_were_pruned_are_still_paid(tmp_path: Path) -> None:
 def test_a_deleted_session_is_still_paid(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
         for name in ("a", "b"):
-            store.put_call(call(id=name, session=name, model=SONNET, usage=USED))
-        store.delete_session("t1", "a").result()
+            store.write(op.PutCall(call(id=name, session=name, model=SONNET, usage=USED)))
+        store.write(op.DeleteSession("t1", "a")).result()
         bill = report.bill(store)
         assert (bill.total.cost, bill.total.calls) == (Decimal(1), 2)
         assert {each.id: each.cost for each in bill.sessions} == {"b": Decimal("0.5"), None: Decimal("0.5")}
@@ -133,7 +136,7 @@ def test_parts_of_hours_are_counted_by_their_calls_alone(tmp_path: Path) -> None
     with open_store(tmp_path / "h.db") as store:
         for minute in (10, 50):
             at = NOON + minute * 60_000_000
-            store.put_call(call(id=f"c{minute}", model=SONNET, started_at=at, usage=USED)).result()
+            store.write(op.PutCall(call(id=f"c{minute}", model=SONNET, started_at=at, usage=USED))).result()
         half = NOON + HOUR // 2
         assert report.bill(store, start=NOON, end=half).total.calls == 1
         assert report.bill(store, start=half).total.calls == 1
@@ -142,7 +145,7 @@ def test_parts_of_hours_are_counted_by_their_calls_alone(tmp_path: Path) -> None
 
 def test_a_break_whose_call_is_gone_still_counts(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
-        store.put_break(found(call="gone", model=SONNET, tokens=10, dollars=Decimal("0.3"))).result()
+        store.write(op.PutBreak(found(call="gone", model=SONNET, tokens=10, dollars=Decimal("0.3")))).result()
         bill = report.bill(store)
         assert (bill.total.breaks, bill.total.break_cost, bill.total.calls) == (1, Decimal("0.3"), 0)
         assert bill.clients[0].id is None

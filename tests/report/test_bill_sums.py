@@ -17,7 +17,8 @@ import pytest
 from benchmarks import bill as filling
 from holdfast import report
 from holdfast.records.token_usage import usage
-from holdfast.store import HOUR, SIZES, Call, CallDraft, PutCall, SqliteStore, open_existing, open_store
+from holdfast.store import HOUR, SIZES, Call, CallDraft, SqliteStore, open_existing, open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite.schema import VERSIONS
 
 START = filling.START
@@ -60,14 +61,14 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(1_200):
             made = odd_call(chance, number)
             if number % 2:
-                store.put_call(made)
+                store.write(op.PutCall(made))
             else:  # as the engine does, of whose calls many are written together
-                store.post(PutCall(CallDraft(made), first=True))
+                store.post(op.PutCall(CallDraft(made), first=True))
         store.flush()  # or a call that is replaced would never be written
         for number in chance.sample(range(1_200), 150):
-            store.put_call(odd_call(chance, number))
+            store.write(op.PutCall(odd_call(chance, number)))
         gone = store.sessions(limit=1)[0]
-        store.delete_session(gone.tenant, gone.id).result()
+        store.write(op.DeleteSession(gone.tenant, gone.id)).result()
     return path
 
 

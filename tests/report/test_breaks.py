@@ -8,6 +8,7 @@ from pathlib import Path
 
 from holdfast import report
 from holdfast.store import SqliteStore, open_store
+from holdfast.store import operations as op
 from tests.report.workday import CODING, SONNET, START, UNPRICED, Workday
 from tests.store.samples import call, found
 
@@ -52,9 +53,9 @@ def test_resets_are_breaks_with_a_reason_and_those_that_are_wanted_can_be_left_o
 def test_older_breaks_are_found_behind_any_number_of_resets(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
         for number in range(2):
-            store.put_break(found(id=f"b{number}", cause="unknown", at=number))
+            store.write(op.PutBreak(found(id=f"b{number}", cause="unknown", at=number)))
         for number in range(40):
-            store.put_break(found(id=f"r{number}", reason="compaction", at=100 + number)).result()
+            store.write(op.PutBreak(found(id=f"r{number}", reason="compaction", at=100 + number))).result()
         assert [each.id for each in report.breaks(store, resets=False, limit=1).breaks] == ["b1"]
         assert report.breaks(store, resets=False, limit=1).more
 
@@ -68,9 +69,9 @@ def test_session_and_window_select(store: SqliteStore) -> None:
 
 def test_what_cannot_be_read_any_more_is_left_open(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
-        store.put_break(found(id="b1", call="gone", model=UNPRICED, tokens=5_000, data=b"\xff{"))
-        store.put_call(call(id="c1", client="pi"))
-        store.put_break(found(id="b2", call="c1", model=SONNET, tokens=5_000, dollars=Decimal("0.1"))).result()
+        store.write(op.PutBreak(found(id="b1", call="gone", model=UNPRICED, tokens=5_000, data=b"\xff{")))
+        store.write(op.PutCall(call(id="c1", client="pi")))
+        store.write(op.PutBreak(found(id="b2", call="c1", model=SONNET, tokens=5_000, dollars=Decimal("0.1")))).result()
         two, one = report.breaks(store).breaks
         assert (one.client, one.dollars, one.advice, one.setting) == (None, None, None, None)
         assert (two.client, two.dollars) == ("pi", Decimal("0.1"))

@@ -14,6 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import rates
 from holdfast.report import PredictedUsage, SentMarker
 from holdfast.store import SqliteStore, open_store
+from holdfast.store import operations as op
 from tests.report.workday import SONNET, Workday
 from tests.store.samples import call, usage
 
@@ -86,7 +87,7 @@ def test_without_events_the_row_is_what_is_left(tmp_path: Path) -> None:
     plan = {"plan": {"strategy": "rolling", "marks": [{"block": 3, "ttl": "5m"}]}, "repairs": []}
     predicted = msgspec.json.encode(usage(input=1, read=2, w5=3, w1=4))
     with open_store(tmp_path / "h.db") as store:
-        store.put_call(call(id="c1", plan=msgspec.json.encode(plan), prediction=predicted)).result()
+        store.write(op.PutCall(call(id="c1", plan=msgspec.json.encode(plan), prediction=predicted))).result()
         one = report.call(store, "c1")
         assert one.predicted == PredictedUsage(read=2, written=7, input=1)
         assert one.plan is not None
@@ -96,7 +97,7 @@ def test_without_events_the_row_is_what_is_left(tmp_path: Path) -> None:
 
 def test_rows_of_another_version_are_shown_as_far_as_they_can_be_read(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
-        store.put_call(call(id="c1", plan=b"\xff", prediction=b'{"read": "many"}', verdict=b"[1]")).result()
+        store.write(op.PutCall(call(id="c1", plan=b"\xff", prediction=b'{"read": "many"}', verdict=b"[1]"))).result()
         one = report.call(store, "c1")
         assert (one.plan, one.predicted, one.explained, one.saved, one.why) == (None, None, None, None, None)
         assert one.usage == usage()
@@ -105,13 +106,13 @@ def test_rows_of_another_version_are_shown_as_far_as_they_can_be_read(tmp_path: 
 @pytest.mark.parametrize("saved", ["0.25", '"0.25"'])
 def test_what_was_saved_is_read_where_it_is_stored(saved: str, tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
-        store.put_call(call(id="c1", verdict=f'{{"explained": false, "saved": {saved}}}'.encode())).result()
+        store.write(op.PutCall(call(id="c1", verdict=f'{{"explained": false, "saved": {saved}}}'.encode()))).result()
         one = report.call(store, "c1")
         assert (one.explained, one.saved) == (False, Decimal("0.25"))
 
 
 def test_times_beyond_what_a_calendar_knows_do_no_harm(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
-        store.put_call(call(id="c1", started_at=2**62, ended_at=-(2**62), first_token_at=0)).result()
+        store.write(op.PutCall(call(id="c1", started_at=2**62, ended_at=-(2**62), first_token_at=0))).result()
         one = report.call(store, "c1")
         assert (one.started.year, one.ended and one.ended.year) == (9999, 1)

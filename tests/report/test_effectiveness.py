@@ -11,6 +11,7 @@ import msgspec
 from holdfast import report
 from holdfast.records import Usage
 from holdfast.store import Call, SqliteStore, open_store
+from holdfast.store import operations as op
 from tests.report.workday import GPT, HAIKU, SONNET, START, UNPRICED, Workday
 
 HOUR = 3_600_000_000
@@ -69,7 +70,11 @@ def test_the_window_and_the_tenant_select(store: SqliteStore) -> None:
 def test_a_free_model_costs_nothing_rather_than_something_unknown(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
         used = Usage(input=10, cost=Decimal(0), price_version="v")
-        store.put_call(
-            Call(tenant="t", id="c", session="s", lane="l", model=SONNET, started_at=1, status="settled", usage=used)
+        store.write(
+            op.PutCall(
+                Call(
+                    tenant="t", id="c", session="s", lane="l", model=SONNET, started_at=1, status="settled", usage=used
+                )
+            )
         ).result()
         assert report.cache_effectiveness(store).total.cost == 0

@@ -10,6 +10,7 @@ import pytest
 from holdfast import report
 from holdfast.errors import HoldfastError
 from holdfast.store import open_existing, open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite import store as module
 from tests.store.samples import call
 
@@ -35,20 +36,20 @@ def test_a_database_without_tables_holds_nothing(tmp_path: Path) -> None:
 
 def test_it_is_read_while_it_is_written(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as writing:
-        writing.put_call(call(id="c1")).result()
+        writing.write(op.PutCall(call(id="c1"))).result()
         reading = open_existing(tmp_path / "h.db")
         assert reading is not None
         with reading:
             assert report.bill(reading).total.calls == 1
-            writing.put_call(call(id="c2")).result()
+            writing.write(op.PutCall(call(id="c2"))).result()
             assert report.bill(reading).total.calls == 2
-        writing.put_call(call(id="c3")).result()
+        writing.write(op.PutCall(call(id="c3"))).result()
         assert writing.call("t1", "c3") is not None
 
 
 def test_a_writer_that_holds_the_lock_does_not_hold_up_readers(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
-        store.put_call(call(id="c1")).result()
+        store.write(op.PutCall(call(id="c1"))).result()
     other = sqlite3.connect(tmp_path / "h.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     reading = open_existing(tmp_path / "h.db", busy_timeout=0.1)
@@ -61,13 +62,13 @@ def test_a_writer_that_holds_the_lock_does_not_hold_up_readers(tmp_path: Path) -
 
 def test_it_cannot_be_written_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
-        store.put_call(call(id="c1")).result()
+        store.write(op.PutCall(call(id="c1"))).result()
     files, content = sorted(tmp_path.iterdir()), (tmp_path / "h.db").read_bytes()
     reading = open_existing(tmp_path / "h.db")
     assert reading is not None
     with reading, pytest.raises(HoldfastError, match="was opened to be read"):
-        reading.put_call(call(id="c2"))
-    assert reading.failed_writes == 0
+        reading.write(op.PutCall(call(id="c2")))
+    assert reading.writer.failed == 0
     assert (sorted(tmp_path.iterdir()), (tmp_path / "h.db").read_bytes()) == (files, content)
 
 

@@ -9,6 +9,7 @@ import pytest
 from holdfast import report
 from holdfast.report import UnknownIdError
 from holdfast.store import SqliteStore, open_store
+from holdfast.store import operations as op
 from tests.report.skill_sessions import Session
 from tests.report.workday import CHAT, CODING, NEW, Workday
 from tests.store.samples import call
@@ -38,8 +39,8 @@ def test_a_beginning_of_many_is_refused_with_some_of_them(store: SqliteStore, wo
 def test_a_whole_id_wins_over_those_that_begin_with_it(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
         for number in range(300):
-            store.put_call(call(session=f"s{number}", id=f"s1{number:04}", started_at=number))
-        store.put_call(call(session="s", id="s1", started_at=0)).result()
+            store.write(op.PutCall(call(session=f"s{number}", id=f"s1{number:04}", started_at=number)))
+        store.write(op.PutCall(call(session="s", id="s1", started_at=0))).result()
         found = report.find(store, "s")
         assert (found.kind, found.id) == ("session", "s")
         assert report.find(store, "s1", kind="session").id == "s1"
@@ -73,7 +74,7 @@ def test_a_tenant_by_its_beginning(store: SqliteStore, tmp_path: Path) -> None:
 def test_a_tenant_that_has_only_events_is_found_where_these_count(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
         Session(store, "one", tenant="teller").load("pdf")
-        store.put_call(call(tenant="caller")).result()
+        store.write(op.PutCall(call(tenant="caller"))).result()
         store.flush()
         assert report.find_tenant(store, "tell", events=True) == "teller"
         assert report.find_tenant(store, "call", events=True) == "caller"

@@ -11,6 +11,7 @@ import pytest
 from holdfast import report
 from holdfast.report import UnknownIdError
 from holdfast.store import SqliteStore, open_store
+from holdfast.store import operations as op
 from tests.report.workday import CHAT, CODING, HAIKU, NEW, SONNET, START, UNPRICED, Workday
 from tests.store.samples import call, lane, session
 
@@ -126,10 +127,10 @@ def test_only_the_newest_calls_are_listed_and_the_others_counted(store: SqliteSt
 
 def test_a_session_whose_rows_are_gone_is_known_by_its_calls(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
-        store.put_call(call(id="c1", session="alone", client="llm")).result()
+        store.write(op.PutCall(call(id="c1", session="alone", client="llm"))).result()
         one = report.session(store, "alone")
         assert (one.session.client, one.session.lanes, one.lanes[0].agent) == ("llm", 1, None)
-        store.put_session(session(id="empty")).result()
+        store.write(op.PutSession(session(id="empty"))).result()
         assert [each.id for each in report.sessions(store).sessions] == ["alone"]
         with pytest.raises(UnknownIdError):
             report.session(store, "empty")
@@ -137,8 +138,8 @@ def test_a_session_whose_rows_are_gone_is_known_by_its_calls(tmp_path: Path) -> 
 
 def test_an_ended_lane_says_when(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
-        store.put_lane(lane(ended_at=1_000_000))
-        store.put_call(call(id="c1")).result()
+        store.write(op.PutLane(lane(ended_at=1_000_000)))
+        store.write(op.PutCall(call(id="c1"))).result()
         ended = report.session(store, "s1").lanes[0].ended
         assert ended is not None
         assert ended.timestamp() == 1

@@ -24,6 +24,7 @@ from holdfast.simulator.server import running
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills, SkillPrompt
 from holdfast.store import Break, Session, SqliteStore, open_store
+from holdfast.store import operations as op
 from holdfast.wire import DIALECTS, Body
 from tests.support.toolboxes import toolbox
 
@@ -116,7 +117,7 @@ class Conversation:
         return [record.usage for record in self.simulator.journal.records() if record.usage is not None]
 
     def breaks(self) -> list[Break]:
-        self.store.put_session(Session(tenant="-", id="-", started_at=0)).result(30)  # it comes behind them
+        self.store.write(op.PutSession(Session(tenant="-", id="-", started_at=0))).result(30)  # it comes behind them
         return self.store.breaks()
 
     def events(self, *kinds: str) -> list[Envelope]:

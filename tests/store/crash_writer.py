@@ -15,6 +15,7 @@ from holdfast.records.events import Envelope, Ulids
 from holdfast.records.events.sessions import TurnCancelled
 from holdfast.records.token_usage import Usage
 from holdfast.store import Call, SqliteStore, open_store
+from holdfast.store import operations as op
 
 HOUR = 3_600_000_000
 
@@ -53,17 +54,17 @@ def start_writes(store: SqliteStore, ids: Ulids, number: int) -> list[tuple[str,
         Envelope.of(TurnCancelled(open_tool_calls=number), id=ids.new(), at=at, session="s", actor="agent")
         for _ in range(20)
     ]
-    store.put_call(pending)
+    store.write(op.PutCall(pending))
     writes = [
-        (f"call {number}", store.put_call(settled)),
-        (f"events {number}", store.append_events("t", events)),
+        (f"call {number}", store.write(op.PutCall(settled))),
+        (f"events {number}", store.write(op.AppendEvents.of("t", events))),
     ]
     with store.batch() as batch:
-        edit = batch.put_edit("t", f"lane{number}", "block", b"bytes %d" % number, at=at)
-        batch.put_ledger("t", f"lane{number}", b"%d" % number, expected=0)
+        edit = batch.write(op.PutEdit("t", f"lane{number}", "block", b"bytes %d" % number, at=at))
+        batch.write(op.PutLedger("t", f"lane{number}", b"%d" % number, expected=0))
     writes.append((f"edit {number}", edit))
     if number % 3 == 0:
-        writes.append((f"ended {number}", store.end_lane("t", f"lane{number}", at)))
+        writes.append((f"ended {number}", store.write(op.EndLane("t", f"lane{number}", at))))
     return writes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.store import KnowledgeEntry, KnowledgeFilter, Pin, ShownEntry, SqliteStore
+from holdfast.store import operations as op
 
 from .samples import HOUR, NOON
 
@@ -24,7 +25,7 @@ def entry(id: str = "k1", **more: Any) -> KnowledgeEntry:
 
 
 def put(store: SqliteStore, new: KnowledgeEntry, expected: int = 0, operation: str = "add") -> KnowledgeEntry:
-    return store.put_knowledge(new, expected=expected, operation=operation, by="user").result()
+    return store.write(op.PutKnowledge(new, expected=expected, operation=operation, by="user")).result()
 
 
 def show(
@@ -32,7 +33,7 @@ def show(
 ) -> ShownEntry:
     """Note that an entry was shown; what is read back, if it is of revision 1."""
     more = {"at": at, "session": session, "lane": "l1", "place": "delta", "why": "session_start"}
-    store.put_shown(tenant, [(entry, said)], **more).result()  # type: ignore[arg-type]
+    store.write(op.PutShown(tenant, [(entry, said)], **more)).result()  # type: ignore[arg-type]
     return ShownEntry(entry=entry, revision=1, **more)  # type: ignore[arg-type]
 
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast.store import open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite.schema import VERSIONS, migrate
 
 
@@ -18,7 +19,7 @@ def test_a_store_of_the_second_schema_learns_it(path: Path) -> None:
     with open_store(path) as store:
         assert [each.id for each in store.sessions()] == ["s1"]
         assert store.account("s-1") is None
-        store.put_account("s-1", "s-0", at=1).result()
-        store.put_account("s-1", "s-9", at=2).result()
+        store.write(op.PutAccount("s-1", "s-0", at=1)).result()
+        store.write(op.PutAccount("s-1", "s-9", at=2)).result()
     with open_store(path) as store:
         assert store.account("s-1") == "s-9"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.store import Call, SessionActivity, SqliteStore, open_existing, open_store
+from holdfast.store import operations as op
 
 from .samples import HOUR, NOON, call
 
@@ -19,13 +20,13 @@ def fill(store: SqliteStore, chance: random.Random) -> None:
         tenant, session = f"t{chance.randrange(3)}", f"s{chance.randrange(40):02}"
         at = NOON + chance.randrange(24) * HOUR + chance.randrange(100)
         status = chance.choice(["settled", "pending"])
-        store.put_call(call(id=f"c{number:03}", tenant=tenant, session=session, started_at=at, status=status))
+        store.write(op.PutCall(call(id=f"c{number:03}", tenant=tenant, session=session, started_at=at, status=status)))
     for number in chance.sample(range(400), 60):  # some end, some stand elsewhere now
         (tenant, name), *_ = store.call_ids(f"c{number:03}") or [("t0", "")]
         row = store.call(tenant, name)
         if row is not None:
-            store.put_call(call(id=name, tenant=tenant, session=row.session, started_at=row.started_at - HOUR))
-    store.delete_session("t1", "s07").result()
+            store.write(op.PutCall(call(id=name, tenant=tenant, session=row.session, started_at=row.started_at - HOUR)))
+    store.write(op.DeleteSession("t1", "s07")).result()
 
 
 def expected(calls: list[Call], start: int | None, end: int | None, prefix: str) -> list[SessionActivity]:
@@ -76,7 +77,7 @@ def test_an_older_store_has_it_when_it_was_brought_up_to_date_and_without(store:
 
 def test_ids_are_found_by_their_beginning_in_every_tenant(store: SqliteStore) -> None:
     for tenant, name in (("t1", "ab"), ("t2", "ab"), ("t1", "abc"), ("t3", "abd"), ("t3", "b"), ("t1", "a\U0010ffff")):
-        store.put_call(call(tenant=tenant, id=name)).result()
+        store.write(op.PutCall(call(tenant=tenant, id=name))).result()
     assert store.call_ids("ab") == [("t1", "ab"), ("t2", "ab"), ("t3", "abd"), ("t1", "abc")]
     assert store.call_ids("ab", "t3") == [("t3", "abd")]
     assert store.call_ids("a", limit=1) == [("t1", "a\U0010ffff")]
@@ -88,7 +89,7 @@ def test_ids_are_found_by_their_beginning_in_every_tenant(store: SqliteStore) ->
 def test_the_newest_hours_hold_about_as_many_calls_as_asked(store: SqliteStore) -> None:
     assert store.newest_hour(10) is None
     for number, hour in enumerate((0, 0, 1, 1, 1, 3)):
-        store.put_call(call(id=f"c{number}", started_at=NOON + hour * HOUR)).result()
+        store.write(op.PutCall(call(id=f"c{number}", started_at=NOON + hour * HOUR))).result()
     assert [(store.newest_hour(calls) or 0) - NOON for calls in (0, 1, 3, 4, 5, 6, 100)] == [
         each * HOUR for each in (3, 3, 3, 1, 1, 0, 0)
     ]

@@ -10,6 +10,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.records.token_usage import Usage
 from holdfast.store import SqliteStore
+from holdfast.store import operations as op
 from holdfast.store.sqlite import writer as writer_module
 
 from .samples import NOON, Hold, call, event, queued, session
@@ -23,7 +24,10 @@ def test_events_of_several_sessions_and_tenants_written_together(store: SqliteSt
     held = Hold(store)
     told = {(tenant, name): [event(n, session=name) for n in range(7)] for tenant in ("t1", "t2") for name in "ba"}
     answers = [
-        store.append_events(tenant, [one]) for n in range(7) for (tenant, _), all_ in told.items() for one in [all_[n]]
+        store.write(op.AppendEvents.of(tenant, [one]))
+        for n in range(7)
+        for (tenant, _), all_ in told.items()
+        for one in [all_[n]]
     ]
     held.go.set()
     assert [answer.result() for answer in answers] == [1] * 28
@@ -34,11 +38,11 @@ def test_events_of_several_sessions_and_tenants_written_together(store: SqliteSt
 
 def test_what_is_deleted_behind_them_in_the_same_transaction_is_gone(store: SqliteStore) -> None:
     held = Hold(store)
-    store.put_session(session())
-    store.append_events("t1", [event(1), event(2)])
-    store.delete_session("t1", "s1")
+    store.write(op.PutSession(session()))
+    store.write(op.AppendEvents.of("t1", [event(1), event(2)]))
+    store.write(op.DeleteSession("t1", "s1"))
     last = event(3)
-    store.append_events("t1", [last])
+    store.write(op.AppendEvents.of("t1", [last]))
     held.go.set()
     store.flush()
     assert ids_of(store) == [last.id]
@@ -46,7 +50,7 @@ def test_what_is_deleted_behind_them_in_the_same_transaction_is_gone(store: Sqli
 
 def test_what_is_pruned_behind_them_is_gone_too(store: SqliteStore) -> None:
     held = Hold(store)
-    store.append_events("t1", [event(1)])
+    store.write(op.AppendEvents.of("t1", [event(1)]))
     pruning = threading.Thread(target=store.prune, args=(NOON + 10 * 3_600_000_000,))
     pruning.start()
     held.go.set()
@@ -56,9 +60,12 @@ def test_what_is_pruned_behind_them_is_gone_too(store: SqliteStore) -> None:
 
 def test_one_that_is_stored_already_fails_alone(store: SqliteStore) -> None:
     first, second = event(1), event(2)
-    store.append_events("t1", [first]).result()
+    store.write(op.AppendEvents.of("t1", [first])).result()
     held = Hold(store)
-    again, new = store.append_events("t1", [first]), store.append_events("t1", [second])
+    again, new = (
+        store.write(op.AppendEvents.of("t1", [first])),
+        store.write(op.AppendEvents.of("t1", [second])),
+    )
     held.go.set()
     with pytest.raises(HoldfastError, match="already stored"):
         again.result()
@@ -72,8 +79,8 @@ def test_what_is_told_of_a_call_is_stored_with_it_once(store: SqliteStore) -> No
     told = [event(n) for n in range(4)]
     begun = call(status="pending", usage=None)
     ended = call(id=begun.id, status="settled", usage=Usage(input=5, output=1))
-    store.put_call(begun, told[:2])
-    store.put_call(ended, iter(told[2:]))
+    store.write(op.PutCall(begun, op.event_rows(told[:2], encode=False)))
+    store.write(op.PutCall(ended, op.event_rows(iter(told[2:]), encode=False)))
     assert queued(store) == 1
     held.go.set()
     store.flush()
@@ -84,9 +91,9 @@ def test_what_is_told_of_a_call_is_stored_with_it_once(store: SqliteStore) -> No
 
 def test_a_call_whose_event_is_stored_already_is_not_written(store: SqliteStore) -> None:
     told, made = event(1), call()
-    store.append_events("t1", [told]).result()
+    store.write(op.AppendEvents.of("t1", [told])).result()
     with pytest.raises(HoldfastError, match="already stored"):
-        store.put_call(made, [told]).result()
+        store.write(op.PutCall(made, op.event_rows([told], encode=False))).result()
     assert store.call("t1", made.id) is None
 
 
@@ -100,7 +107,7 @@ def test_the_writer_finds_what_comes_while_it_looks_and_wakes_up_when_it_sleeps(
     for number in range(20):
         while number % 2 and not writer.asleep and time.monotonic() < until:
             time.sleep(0.001)
-        answer = store.append_events("t1", [event(number)])
+        answer = store.write(op.AppendEvents.of("t1", [event(number)]))
         while not answer.done() and time.monotonic() < until:
             time.sleep(0.001)
         assert answer.done()
@@ -110,7 +117,7 @@ def test_the_writer_finds_what_comes_while_it_looks_and_wakes_up_when_it_sleeps(
 def test_who_waits_is_not_answered_with_what_others_get(store: SqliteStore) -> None:
     """All answers of a store share what they are waited for with."""
     held = Hold(store)
-    answer = store.append_events("t1", [event(1)])
+    answer = store.write(op.AppendEvents.of("t1", [event(1)]))
     with pytest.raises(TimeoutError):
         answer.result(timeout=0.01)
     with pytest.raises(TimeoutError):

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.store import Owner, SqliteStore, VersionConflictError, open_store
+from holdfast.store import operations as op
 from holdfast.store.blobs import BlobFiles
 
 from .samples import NOON, lane
@@ -21,7 +22,7 @@ def files(store: SqliteStore) -> list[Path]:
 
 
 def test_a_blob_is_named_by_its_content_and_private(store: SqliteStore) -> None:
-    blob = store.put_blob("t1", LANE, b"secret", at=NOON).result()
+    blob = store.write(op.PutBlob("t1", LANE, b"secret", at=NOON)).result()
     assert blob.digest == hashlib.sha256(b"secret").hexdigest()
     assert blob.size == 6
     assert store.read_blob("t1", blob.digest) == b"secret"
@@ -34,16 +35,16 @@ def test_a_blob_is_named_by_its_content_and_private(store: SqliteStore) -> None:
 
 
 def test_a_tenant_sees_only_its_own(store: SqliteStore) -> None:
-    digest = store.put_blob("t1", LANE, b"secret", at=NOON).result().digest
+    digest = store.write(op.PutBlob("t1", LANE, b"secret", at=NOON)).result().digest
     with pytest.raises(HoldfastError, match="has no blob"):
         store.read_blob("t2", digest)
-    store.put_blob("t2", LANE, b"secret", at=NOON).result()
+    store.write(op.PutBlob("t2", LANE, b"secret", at=NOON)).result()
     assert len(files(store)) == 2, "identical bytes of two tenants share nothing"
 
 
 @pytest.mark.parametrize("tenant", ["../../x", "a/b", "", "\n", "é"])
 def test_a_tenants_name_never_becomes_a_path(store: SqliteStore, tenant: str) -> None:
-    digest = store.put_blob(tenant, LANE, b"x", at=NOON).result().digest
+    digest = store.write(op.PutBlob(tenant, LANE, b"x", at=NOON)).result().digest
     assert store.read_blob(tenant, digest) == b"x"
     [file] = files(store)
     assert file.parent.parent.parent == store.path.with_name("holdfast.db.blobs")
@@ -55,14 +56,14 @@ def test_a_digest_never_becomes_a_path(store: SqliteStore) -> None:
 
 
 def test_it_lives_as_long_as_its_last_owner(store: SqliteStore) -> None:
-    store.put_lane(lane())
+    store.write(op.PutLane(lane()))
     for owner in (LANE, OTHER, SESSION):
-        digest = store.put_blob("t1", owner, b"shared", at=NOON).result().digest
-    store.end_lane("t1", "l1", NOON + 1).result()
+        digest = store.write(op.PutBlob("t1", owner, b"shared", at=NOON)).result().digest
+    store.write(op.EndLane("t1", "l1", NOON + 1)).result()
     assert store.lane("t1", "l1").ended_at == NOON + 1
-    store.end_lane("t1", "l2", NOON).result()
+    store.write(op.EndLane("t1", "l2", NOON)).result()
     assert store.read_blob("t1", digest) == b"shared"
-    store.delete_session("t1", "s1").result()
+    store.write(op.DeleteSession("t1", "s1")).result()
     with pytest.raises(HoldfastError, match="has no blob"):
         store.read_blob("t1", digest)
     store.close()
@@ -70,41 +71,41 @@ def test_it_lives_as_long_as_its_last_owner(store: SqliteStore) -> None:
 
 
 def test_ending_a_lane_drops_its_ledger_and_edits(store: SqliteStore) -> None:
-    store.put_ledger("t1", "l1", b"x", expected=0)
-    store.put_edit("t1", "l1", "block", b"bytes", at=NOON)
-    store.end_lane("t1", "l1", NOON).result()
+    store.write(op.PutLedger("t1", "l1", b"x", expected=0))
+    store.write(op.PutEdit("t1", "l1", "block", b"bytes", at=NOON))
+    store.write(op.EndLane("t1", "l1", NOON)).result()
     assert store.ledger("t1", "l1") is None
     assert store.edits("t1", "l1") == []
 
 
 def test_a_blob_put_again_while_its_owner_goes_is_kept(store: SqliteStore) -> None:
     with store.batch() as batch:
-        batch.put_blob("t1", LANE, b"bytes", at=NOON)
-        batch.end_lane("t1", "l1", NOON)
-        kept = batch.put_blob("t1", OTHER, b"bytes", at=NOON)
+        batch.write(op.PutBlob("t1", LANE, b"bytes", at=NOON))
+        batch.write(op.EndLane("t1", "l1", NOON))
+        kept = batch.write(op.PutBlob("t1", OTHER, b"bytes", at=NOON))
     digest = kept.result().digest
-    store.put_lane(lane()).result()
+    store.write(op.PutLane(lane())).result()
     assert store.read_blob("t1", digest) == b"bytes"
 
 
 def test_a_lane_whose_ending_is_undone_keeps_its_blobs(store: SqliteStore) -> None:
-    edit = store.put_edit("t1", "l1", "block", b"bytes", at=NOON).result()
+    edit = store.write(op.PutEdit("t1", "l1", "block", b"bytes", at=NOON)).result()
     with store.batch() as batch:
-        batch.end_lane("t1", "l1", NOON)
-        stale = batch.put_ledger("t1", "l1", b"x", expected=5)
+        batch.write(op.EndLane("t1", "l1", NOON))
+        stale = batch.write(op.PutLedger("t1", "l1", b"x", expected=5))
     assert isinstance(stale.exception(), VersionConflictError)
-    store.put_lane(lane()).result()
+    store.write(op.PutLane(lane())).result()
     assert store.edits("t1", "l1") == [edit]
     assert store.read_blob("t1", edit.blob) == b"bytes"
 
 
 def test_damage_is_told_and_mended_by_putting_it_again(store: SqliteStore) -> None:
-    digest = store.put_blob("t1", LANE, b"whole", at=NOON).result().digest
+    digest = store.write(op.PutBlob("t1", LANE, b"whole", at=NOON)).result().digest
     [file] = files(store)
     file.write_bytes(b"half")
     with pytest.raises(HoldfastError, match="is damaged"):
         store.read_blob("t1", digest)
-    store.put_blob("t1", LANE, b"whole", at=NOON).result()
+    store.write(op.PutBlob("t1", LANE, b"whole", at=NOON)).result()
     assert store.read_blob("t1", digest) == b"whole"
     file.unlink()
     with pytest.raises(HoldfastError, match="is gone; its lane may have ended, record it again"):
@@ -112,7 +113,7 @@ def test_damage_is_told_and_mended_by_putting_it_again(store: SqliteStore) -> No
 
 
 def test_what_a_crash_left_is_swept_and_nothing_else(store: SqliteStore) -> None:
-    kept = store.put_blob("t1", LANE, b"kept", at=NOON).result()
+    kept = store.write(op.PutBlob("t1", LANE, b"kept", at=NOON)).result()
     orphan = BlobFiles(store.path.with_name("holdfast.db.blobs"))
     orphan.write("t1", b"no row names this")
     half = orphan.path("t1", kept.digest).with_name(".unfinished")
@@ -126,25 +127,25 @@ def test_a_blob_directory_that_cannot_be_written_is_told_and_the_store_goes_on(p
     with open_store(path) as store:
         store.path.with_name("holdfast.db.blobs").write_text("a file where the directory should be")
         with pytest.raises(HoldfastError, match=r"blobs.* cannot be used"):
-            store.put_blob("t1", LANE, b"x", at=NOON).result()
-        store.put_lane(lane()).result()
+            store.write(op.PutBlob("t1", LANE, b"x", at=NOON)).result()
+        store.write(op.PutLane(lane())).result()
         assert store.lane("t1", "l1")
 
 
 def test_a_blob_that_cannot_be_removed_is_told_in_the_log(store: SqliteStore, caplog: pytest.LogCaptureFixture) -> None:
-    digest = store.put_blob("t1", LANE, b"x", at=NOON).result().digest
+    digest = store.write(op.PutBlob("t1", LANE, b"x", at=NOON)).result().digest
     [file] = files(store)
     file.unlink()
     file.mkdir()
-    store.end_lane("t1", "l1", NOON).result()
-    store.put_lane(lane()).result()
+    store.write(op.EndLane("t1", "l1", NOON)).result()
+    store.write(op.PutLane(lane())).result()
     assert digest in caplog.text
-    assert store.failed_writes == 1
+    assert store.writer.failed == 1
     file.rmdir()
 
 
 def test_a_stray_directory_among_the_blobs_does_not_stop_retention(store: SqliteStore) -> None:
-    kept = store.put_blob("t1", LANE, b"kept", at=NOON).result()
+    kept = store.write(op.PutBlob("t1", LANE, b"kept", at=NOON)).result()
     [file] = files(store)
     (file.parent / "stray").mkdir()
     assert store.prune(NOON).blobs == 0

@@ -10,6 +10,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.records import Usage
 from holdfast.store import Call, open_store
+from holdfast.store import operations as op
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_a_wrong_call_names_the_field(field: str, value: object, tmp_path: Path)
         "usage": Usage(input=1),
     }
     with open_store(tmp_path / "s.db") as store:
-        store.put_call(Call(**right)).result()
+        store.write(op.PutCall(Call(**right))).result()
         with pytest.raises(HoldfastError, match=rf"call cannot be stored.*{field}"):
-            store.put_call(Call(**{**right, field: value})).result()
+            store.write(op.PutCall(Call(**{**right, field: value}))).result()
         assert len(store.calls()) == 1

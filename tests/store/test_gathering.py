@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from holdfast.errors import HoldfastError
 from holdfast.records.events import Envelope
 from holdfast.records.token_usage import Usage
-from holdfast.store import Call, CallDraft, OnConflict, PutCall, SqliteStore, VersionConflictError, Writes, open_store
-from holdfast.store.operations import event_rows
+from holdfast.store import Call, CallDraft, OnConflict, SqliteStore, VersionConflictError, Writes, open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite import writer as writer_module
 from holdfast.store.sqlite.transaction import ChangeCounter
 
@@ -30,8 +30,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("slow")
 def test_who_waits_is_served_at_once_and_everybody_before_with_him(store: SqliteStore) -> None:
-    ignored = store.put_session(session())
-    assert store.put_lane(lane()).result(timeout=30) is None
+    ignored = store.write(op.PutSession(session()))
+    assert store.write(op.PutLane(lane())).result(timeout=30) is None
     assert ignored.done()
 
 
@@ -39,7 +39,7 @@ def test_who_waits_is_served_at_once_and_everybody_before_with_him(store: Sqlite
 @pytest.mark.parametrize("how", ["exception", "callback", "batch", "close", "many"])
 def test_every_way_to_wait_counts(path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store, done = open_store(path), threading.Event()
-    answer = store.put_session(session())
+    answer = store.write(op.PutSession(session()))
     if how == "exception":
         assert answer.exception(timeout=30) is None
     elif how == "callback":
@@ -47,11 +47,11 @@ def test_every_way_to_wait_counts(path: Path, how: str, monkeypatch: pytest.Monk
         assert done.wait(30)
     elif how == "batch":
         with store.batch() as batch:
-            inside = batch.put_lane(lane())
+            inside = batch.write(op.PutLane(lane()))
         assert inside.result(timeout=30) is None
     elif how == "many":
         monkeypatch.setattr(writer_module, "GATHERED", 3)
-        store.append_events("t1", [event(1), event(2), event(3)])
+        store.write(op.AppendEvents.of("t1", [event(1), event(2), event(3)]))
         while not answer.done():
             done.wait(0.001)
     store.close()
@@ -63,23 +63,23 @@ def test_every_way_to_wait_counts(path: Path, how: str, monkeypatch: pytest.Monk
 def test_while_many_come_they_gather_longer(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer_module, "LONGER", 100_000)
     held = Hold(store)
-    many = [store.put_session(session(id=f"s{n}")) for n in range(writer_module.MANY + 1)]
+    many = [store.write(op.PutSession(session(id=f"s{n}"))) for n in range(writer_module.MANY + 1)]
     held.go.set()
     for answer in many:
         answer.result(timeout=30)
-    later = store.put_session(session(id="later"))
+    later = store.write(op.PutSession(session(id="later")))
     assert not threading.Event().wait(writer_module.LINGER * 5)
     assert not later.done()
     store.flush()
     assert later.done()
-    last = store.put_session(session(id="last"))  # they are few again
+    last = store.write(op.PutSession(session(id="last")))  # they are few again
     while not last.done():
         threading.Event().wait(0.001)
 
 
 @pytest.mark.usefixtures("slow")
 def test_who_wants_to_read_what_was_written_flushes_first(store: SqliteStore) -> None:
-    store.put_session(session())
+    store.write(op.PutSession(session()))
     assert store.session("t1", "s1") is None
     store.flush()
     assert store.session("t1", "s1") is not None
@@ -88,7 +88,7 @@ def test_who_wants_to_read_what_was_written_flushes_first(store: SqliteStore) ->
 
 
 def test_without_anybody_waiting_it_is_written_soon(store: SqliteStore) -> None:
-    answer = store.put_session(session())
+    answer = store.write(op.PutSession(session()))
     while not answer.done():
         threading.Event().wait(0.001)
     assert store.session("t1", "s1") is not None
@@ -98,7 +98,7 @@ def test_of_a_call_that_is_still_queued_only_the_latest_is_written(store: Sqlite
     held = Hold(store)
     begun = call(status="pending", usage=None)
     ended = call(id=begun.id, status="settled", usage=Usage(input=5, output=1))
-    answers = [store.put_call(begun), store.put_call(ended)]
+    answers = [store.write(op.PutCall(begun)), store.write(op.PutCall(ended))]
     assert queued(store) == 1
     held.go.set()
     assert [answer.result() for answer in answers] == [None, None]
@@ -108,13 +108,13 @@ def test_of_a_call_that_is_still_queued_only_the_latest_is_written(store: Sqlite
 
 def test_a_call_is_followed_from_place_to_place_and_counted_once(store: SqliteStore) -> None:
     begun = call(status="pending", usage=None)
-    store.put_call(begun).result()
+    store.write(op.PutCall(begun)).result()
     for tokens in (5, 7):
         ended = call(id=begun.id, status="settled", usage=Usage(input=tokens))
-        store.put_call(ended).result()
+        store.write(op.PutCall(ended)).result()
         assert store.call("t1", begun.id) == ended
     moved = call(id=begun.id, status="settled", model="m2", lane="l2", usage=Usage(input=9))
-    store.put_call(moved).result()
+    store.write(op.PutCall(moved)).result()
     assert store.call("t1", begun.id) == moved
     total = store.cache_effectiveness(NOON, NOON + 60)
     assert (total.total.call_count, total.total.uncached_tokens) == (1, 9)
@@ -123,19 +123,19 @@ def test_a_call_is_followed_from_place_to_place_and_counted_once(store: SqliteSt
 
 def test_a_pending_call_that_was_deleted_is_stored_again_as_a_whole(store: SqliteStore) -> None:
     begun = call(status="pending", usage=None)
-    store.put_call(begun).result()
-    store.delete_session("t1", begun.session).result()
+    store.write(op.PutCall(begun)).result()
+    store.write(op.DeleteSession("t1", begun.session)).result()
     ended = call(id=begun.id, status="settled", usage=Usage(input=5))
-    store.put_call(ended).result()
+    store.write(op.PutCall(ended)).result()
     assert store.call("t1", begun.id) == ended
 
 
 def test_what_is_deleted_in_between_is_not_written_before_it(store: SqliteStore) -> None:
     held = Hold(store)
     begun = call(status="pending", usage=None)
-    store.put_call(begun)
-    store.delete_session("t1", begun.session)
-    last = store.put_call(call(id=begun.id, status="settled", usage=Usage(input=5)))
+    store.write(op.PutCall(begun))
+    store.write(op.DeleteSession("t1", begun.session))
+    last = store.write(op.PutCall(call(id=begun.id, status="settled", usage=Usage(input=5))))
     held.go.set()
     last.result()
     found = store.call("t1", begun.id)
@@ -145,23 +145,28 @@ def test_what_is_deleted_in_between_is_not_written_before_it(store: SqliteStore)
 
 def test_versions_that_are_still_queued_become_one_write(store: SqliteStore) -> None:
     held = Hold(store)
-    answers = [store.put_ledger("t1", "l1", b"%d" % number, expected=number, on_conflict="keep") for number in range(3)]
+    answers = [
+        store.write(op.PutLedger("t1", "l1", b"%d" % number, expected=number, on_conflict="keep"))
+        for number in range(3)
+    ]
     assert queued(store) == 1
     held.go.set()
     assert [answer.result() for answer in answers] == [1, 2, 3]
     row = store.ledger("t1", "l1")
     assert row is not None
     assert (row.version, row.data) == (3, b"2")
-    assert store.put_ledger("t1", "l1", b"x", expected=3).result() == 4
+    assert store.write(op.PutLedger("t1", "l1", b"x", expected=3)).result() == 4
     assert store.ledger_version("t1", "l1") == 4
     assert store.ledger_version("t1", "l2") == 0
 
 
 def test_one_write_for_many_keeps_what_another_process_wrote(store: SqliteStore) -> None:
     """Nobody takes the version for their own."""
-    store.put_pool("t1", "m", b"theirs", expected=0).result()
+    store.write(op.PutPool("t1", "m", b"theirs", expected=0)).result()
     held = Hold(store)
-    futures = [store.put_pool("t1", "m", b"%d" % number, expected=number, on_conflict="keep") for number in range(2)]
+    futures = [
+        store.write(op.PutPool("t1", "m", b"%d" % number, expected=number, on_conflict="keep")) for number in range(2)
+    ]
     held.go.set()
     versions = [future.result() for future in futures]
     assert [version != number + 1 for number, version in enumerate(versions)] == [True, True]
@@ -173,9 +178,9 @@ def test_one_write_for_many_keeps_what_another_process_wrote(store: SqliteStore)
 @pytest.mark.parametrize("on_conflict", ["refuse", "replace"])
 def test_writes_that_cannot_be_one_stay_two(store: SqliteStore, on_conflict: OnConflict) -> None:
     held = Hold(store)
-    first = store.put_ledger("t1", "l1", b"a", expected=0, on_conflict="keep")
-    second = store.put_ledger("t1", "l1", b"b", expected=1, on_conflict=on_conflict)
-    third = store.put_ledger("t1", "l1", b"c", expected=5)
+    first = store.write(op.PutLedger("t1", "l1", b"a", expected=0, on_conflict="keep"))
+    second = store.write(op.PutLedger("t1", "l1", b"b", expected=1, on_conflict=on_conflict))
+    third = store.write(op.PutLedger("t1", "l1", b"c", expected=5))
     assert queued(store) == 3
     held.go.set()
     assert (first.result(), second.result()) == (1, 2)
@@ -186,14 +191,14 @@ def test_writes_that_cannot_be_one_stay_two(store: SqliteStore, on_conflict: OnC
 def test_one_that_fails_fails_for_all_it_stands_for(store: SqliteStore) -> None:
     held = Hold(store)
     begun = call(status="pending", usage=None)
-    answers = [store.put_call(begun), store.put_call(call(id=begun.id, started_at=2**70))]
-    good = store.put_session(session())
+    answers = [store.write(op.PutCall(begun)), store.write(op.PutCall(call(id=begun.id, started_at=2**70)))]
+    good = store.write(op.PutSession(session()))
     held.go.set()
     for answer in answers:
         with pytest.raises(HoldfastError):
             answer.result()
     assert good.result() is None
-    assert store.failed_writes == 2
+    assert store.writer.failed == 2
     assert store.call("t1", begun.id) is None
 
 
@@ -201,10 +206,10 @@ def test_a_store_in_trouble_says_so_until_it_is_written_again(store: SqliteStore
     assert store.trouble() is None
     away = store.path.with_name("away.db")
     store.path.rename(away)
-    assert store.put_session(session()).exception() is not None
+    assert store.write(op.PutSession(session())).exception() is not None
     assert "moved" in str(store.trouble())
     away.rename(store.path)
-    store.put_session(session()).result()
+    store.write(op.PutSession(session())).result()
     assert store.trouble() is None
     store.close()
     assert "closed" in str(store.trouble())
@@ -212,33 +217,33 @@ def test_a_store_in_trouble_says_so_until_it_is_written_again(store: SqliteStore
 
 OTHER = """
 import sys
-from holdfast.store import Session, open_store
+from holdfast.store import Session, open_store, operations as op
 with open_store(sys.argv[1]) as store:
-    store.put_session(Session(tenant="t", id="other", started_at=0)).result()
+    store.write(op.PutSession(Session(tenant="t", id="other", started_at=0))).result()
 """
 
 
 def test_commits_of_another_process_are_noticed_and_our_own_are_not(store: SqliteStore) -> None:
     assert store.others() is None, "nothing is certain before we have written"
-    store.put_session(session()).result()
+    store.write(op.PutSession(session())).result()
     known = store.others()
     assert known is not None
-    store.put_lane(lane()).result()
+    store.write(op.PutLane(lane())).result()
     assert store.others() == known
     subprocess.run([sys.executable, "-c", OTHER, str(store.path)], check=True, timeout=60)
     assert store.others() is None
-    store.put_lane(lane()).result()
+    store.write(op.PutLane(lane())).result()
     later = store.others()
     assert later is not None
     assert later != known
 
 
 def test_a_process_that_does_not_keep_the_number_is_noticed_with_the_next_write(store: SqliteStore) -> None:
-    store.put_session(session()).result()
+    store.write(op.PutSession(session())).result()
     known = store.others()
     store.path.with_name(store.path.name + "-turn").unlink()
     subprocess.run([sys.executable, "-c", OTHER, str(store.path)], check=True, timeout=60)
-    store.put_lane(lane()).result()
+    store.write(op.PutLane(lane())).result()
     assert store.others() not in (None, known)
 
 
@@ -256,7 +261,7 @@ def pending(number: int) -> Call:
 
 def post(store: Writes, made: Call, told: Sequence[Envelope] = (), *, first: bool = False) -> None:
     """A call as the engine hands it over."""
-    store.post(PutCall(CallDraft(replace(made, plan=None), made.plan), event_rows(told, encode=False), first))
+    store.post(op.PutCall(CallDraft(replace(made, plan=None), made.plan), op.event_rows(told, encode=False), first))
 
 
 def stored(made: Call) -> Call:
@@ -306,7 +311,7 @@ def test_many_new_ones_at_once_are_found_again_when_they_end(store: SqliteStore,
 
 def test_one_that_is_wrongly_said_to_be_new_replaces_what_is_there(store: SqliteStore) -> None:
     known = call(id="c1")
-    store.put_call(known).result()
+    store.write(op.PutCall(known)).result()
     held = Hold(store)
     again, beside = replace(known, usage=usage(input=500)), call(id="c2", usage=usage(input=3))
     for each in (beside, again):
@@ -316,7 +321,7 @@ def test_one_that_is_wrongly_said_to_be_new_replaces_what_is_there(store: Sqlite
     assert store.calls("t1") == [again, beside]
     assert store.cache_effectiveness(NOON, NOON + 60).total.uncached_tokens == 503
     assert store.event_counts(NOON, NOON + 60) == {"turn.cancelled": 2}
-    assert store.failed_writes == 0
+    assert store.writer.failed == 0
 
 
 def test_one_that_is_new_twice_in_a_transaction_is_stored_once(store: SqliteStore) -> None:
@@ -326,12 +331,12 @@ def test_one_that_is_new_twice_in_a_transaction_is_stored_once(store: SqliteStor
     with store.batch() as batch:
         post(batch, begun, [event()], first=True)
         post(batch, ended, [event()], first=True)
-    store.put_call(call(id="c2"))
+    store.write(op.PutCall(call(id="c2")))
     held.go.set()
     store.flush()
     assert store.call("t1", begun.id) == stored(ended)
     assert store.cache_effectiveness(NOON, NOON + 60).total.call_count == 2
-    assert store.failed_writes == 0
+    assert store.writer.failed == 0
 
 
 @pytest.mark.parametrize(
@@ -347,7 +352,7 @@ def test_one_that_cannot_be_written_fails_alone_with_its_events(store: SqliteSto
     assert store.calls("t1") == good
     assert store.call("t1", "bad") is None
     assert store.event_counts(NOON, NOON + 60) == {"turn.cancelled": 3}
-    assert store.failed_writes == 1
+    assert store.writer.failed == 1
 
 
 def test_what_need_not_be_written_any_more_does_not_pile_up(
@@ -357,7 +362,8 @@ def test_what_need_not_be_written_any_more_does_not_pile_up(
     held, begun = Hold(store), pending(1)
     post(store, begun, [event()], first=True)
     answers = [
-        store.put_ledger("t1", "l1", b"%d" % number, expected=number, on_conflict="keep") for number in range(100)
+        store.write(op.PutLedger("t1", "l1", b"%d" % number, expected=number, on_conflict="keep"))
+        for number in range(100)
     ]
     ended = replace(begun, status="settled", usage=usage())
     post(store, ended, [event()])

@@ -15,6 +15,7 @@ from holdfast.store import (
     open_existing,
     open_store,
 )
+from holdfast.store import operations as op
 
 from .knowledge_samples import EVERYTHING, entry, pin, put, show
 from .samples import NOON, session
@@ -31,8 +32,8 @@ def test_an_entry_is_read_back_as_it_was_written(store: SqliteStore) -> None:
 
 def test_every_revision_stays_in_the_history_with_what_was_done_and_by_whom(store: SqliteStore) -> None:
     first = put(store, entry())
-    second = store.put_knowledge(
-        entry(content="One worker.", updated_at=NOON + 1), expected=1, operation="edit", by="agent"
+    second = store.write(
+        op.PutKnowledge(entry(content="One worker.", updated_at=NOON + 1), expected=1, operation="edit", by="agent")
     ).result()
     third = put(store, entry(content="One worker.", updated_at=NOON + 2, forgotten_at=NOON + 2), 2, "forget")
     assert [each.revision for each in (first, second, third)] == [1, 2, 3]
@@ -90,8 +91,8 @@ def test_of_two_stores_on_one_file_the_second_writer_is_told(store: SqliteStore,
 
 def test_a_refused_write_leaves_those_beside_it_alone(store: SqliteStore) -> None:
     put(store, entry())
-    refused = store.put_knowledge(entry(content="lost"), expected=0, operation="add", by="user")
-    made = [store.put_knowledge(entry(f"n{n}"), expected=0, operation="add", by="user") for n in range(5)]
+    refused = store.write(op.PutKnowledge(entry(content="lost"), expected=0, operation="add", by="user"))
+    made = [store.write(op.PutKnowledge(entry(f"n{n}"), expected=0, operation="add", by="user")) for n in range(5)]
     assert [each.result().id for each in made] == [f"n{n}" for n in range(5)]
     assert isinstance(refused.exception(), VersionConflictError)
     assert len(store.find_knowledge("t1", ["workers"])) == 6
@@ -102,7 +103,7 @@ def test_a_batch_of_entries_is_made_as_a_whole_or_not_at_all(store: SqliteStore)
     version = store.knowledge_version("t1")
     with store.batch() as batch:
         parts = [
-            batch.put_knowledge(entry(name, content="batched"), expected=0, operation="import", by="user")
+            batch.write(op.PutKnowledge(entry(name, content="batched"), expected=0, operation="import", by="user"))
             for name in ("b1", "taken", "b2")
         ]
     assert all(isinstance(part.exception(), VersionConflictError) for part in parts)
@@ -111,8 +112,10 @@ def test_a_batch_of_entries_is_made_as_a_whole_or_not_at_all(store: SqliteStore)
     assert store.knowledge_history("t1", "b1") == []
     assert store.knowledge_version("t1") == version
     with store.batch() as batch:
-        first = batch.put_knowledge(entry("b1", content="batched"), expected=0, operation="import", by="user")
-        again = batch.put_knowledge(entry("b1", content="batched twice"), expected=1, operation="edit", by="user")
+        first = batch.write(op.PutKnowledge(entry("b1", content="batched"), expected=0, operation="import", by="user"))
+        again = batch.write(
+            op.PutKnowledge(entry("b1", content="batched twice"), expected=1, operation="edit", by="user")
+        )
     assert (first.result().revision, again.result().revision) == (1, 2)
     assert [found.content for found, _ in store.find_knowledge("t1", ["batched"])] == ["batched twice"]
 
@@ -155,13 +158,13 @@ def test_erasing_takes_everything_and_only_of_that_entry(store: SqliteStore, pat
     for tenant in ("t1", "t2"):
         for name in ("k1", "k2"):
             put(store, entry(name, tenant=tenant, content="Unrepeatable saying."))
-            store.put_vectors(tenant, "m", [KnowledgeVector(id=name, revision=1, data=b"v")]).result()
+            store.write(op.PutVectors(tenant, "m", [KnowledgeVector(id=name, revision=1, data=b"v")])).result()
             show(store, name, tenant=tenant)
-            store.put_pin(pin(f"- {name} (preference): …", made_at=NOON, tenant=tenant, key=name)).result()
+            store.write(op.PutPin(pin(f"- {name} (preference): …", made_at=NOON, tenant=tenant, key=name))).result()
     put(store, entry(content="Zymurgical."), 1, "edit")
-    assert store.erase_knowledge("t1", "k1").result() is True
-    assert store.erase_knowledge("t1", "k1").result() is False
-    assert store.erase_knowledge("t3", "k1").result() is False
+    assert store.write(op.EraseKnowledge("t1", "k1")).result() is True
+    assert store.write(op.EraseKnowledge("t1", "k1")).result() is False
+    assert store.write(op.EraseKnowledge("t3", "k1")).result() is False
     assert store.knowledge("t1", "k1") is None
     assert store.knowledge_history("t1", "k1") == []
     assert store.shown("t1", "k1") == []
@@ -179,7 +182,7 @@ def test_erasing_takes_everything_and_only_of_that_entry(store: SqliteStore, pat
 
 def test_an_id_that_was_erased_begins_anew(store: SqliteStore) -> None:
     put(store, entry(content="before"))
-    store.erase_knowledge("t1", "k1").result()
+    store.write(op.EraseKnowledge("t1", "k1")).result()
     assert put(store, entry(content="after")).revision == 1
     assert [each.entry.content for each in store.knowledge_history("t1", "k1")] == ["after"]
     assert store.find_knowledge("t1", ["before"]) == []
@@ -196,20 +199,20 @@ def test_the_version_moves_with_every_change_of_the_tenants_own_knowledge(store:
     assert moved()
     put(store, entry(), 1)
     assert moved()
-    store.put_vectors("t1", "m", [KnowledgeVector(id="k1", revision=2, data=b"v")]).result()
+    store.write(op.PutVectors("t1", "m", [KnowledgeVector(id="k1", revision=2, data=b"v")])).result()
     assert moved()
     with open_store(path) as other:
         put(other, entry("k2"))
     assert moved()
-    store.erase_knowledge("t1", "k1").result()
+    store.write(op.EraseKnowledge("t1", "k1")).result()
     assert moved()
-    store.erase_knowledge("t1", "k2").result()
+    store.write(op.EraseKnowledge("t1", "k2")).result()
     assert moved()
     put(store, entry("k3", tenant="t2"))
-    store.erase_knowledge("t1", "k1").result()
-    store.put_vectors("t1", "m", [KnowledgeVector(id="k1", revision=1, data=b"v")]).result()
+    store.write(op.EraseKnowledge("t1", "k1")).result()
+    store.write(op.PutVectors("t1", "m", [KnowledgeVector(id="k1", revision=1, data=b"v")])).result()
     show(store)
-    store.put_pin(pin("a", made_at=0)).result()
+    store.write(op.PutPin(pin("a", made_at=0))).result()
     assert not moved()
 
 
@@ -217,27 +220,27 @@ def test_a_vector_is_kept_for_the_revision_that_it_is_of(store: SqliteStore) -> 
     for name in ("k2", "k1"):
         put(store, entry(name))
     vectors = [KnowledgeVector(id=name, revision=1, data=b"\0\1" + name.encode()) for name in ("k2", "k1", "unknown")]
-    assert store.put_vectors("t1", "m", iter(vectors)).result() == 2
-    assert store.put_vectors("t1", "m", [KnowledgeVector(id="k1", revision=2, data=b"early")]).result() == 0
-    assert store.put_vectors("t2", "m", vectors).result() == 0
+    assert store.write(op.PutVectors("t1", "m", vectors)).result() == 2
+    assert store.write(op.PutVectors("t1", "m", [KnowledgeVector(id="k1", revision=2, data=b"early")])).result() == 0
+    assert store.write(op.PutVectors("t2", "m", vectors)).result() == 0
     assert store.knowledge_vectors("t1", "m") == [vectors[1], vectors[0]]
     assert store.knowledge_vectors("t1", "other") == store.knowledge_vectors("t2", "m") == []
     put(store, entry("k1", content="Other."), 1)
     assert store.knowledge_vectors("t1", "m") == [vectors[0]]
     newer = KnowledgeVector(id="k1", revision=2, data=b"newer")
-    assert store.put_vectors("t1", "m", [newer]).result() == 1
-    assert store.put_vectors("t1", "m", [newer]).result() == 1
+    assert store.write(op.PutVectors("t1", "m", [newer])).result() == 1
+    assert store.write(op.PutVectors("t1", "m", [newer])).result() == 1
     assert store.knowledge_vectors("t1", "m") == [newer, vectors[0]]
 
 
 def test_tenants_are_those_who_have_a_session_or_know_something(store: SqliteStore) -> None:
     assert store.tenants() == []
     for tenant, name in (("b", "s1"), ("b", "s2"), ("ä", "s1")):
-        store.put_session(session(tenant=tenant, id=name)).result()
+        store.write(op.PutSession(session(tenant=tenant, id=name))).result()
     for tenant, name in (("c", "k1"), ("c", "k2"), ("b", "k1"), ("a", "k1")):
         put(store, entry(name, tenant=tenant))
     assert store.tenants() == ["a", "b", "c", "ä"]
-    store.erase_knowledge("a", "k1").result()
+    store.write(op.EraseKnowledge("a", "k1")).result()
     assert store.tenants() == ["b", "c", "ä"]
 
 
@@ -249,7 +252,7 @@ def test_a_store_opened_to_be_read_answers_and_refuses_writes(store: SqliteStore
         assert reading.knowledge("t1", "k1") == entry()
         assert [found for found, _ in reading.find_knowledge("t1", ["workers"])] == [entry()]
         with pytest.raises(HoldfastError, match="opened to be read"):
-            reading.put_knowledge(entry("k2"), expected=0, operation="add", by="user")
+            reading.write(op.PutKnowledge(entry("k2"), expected=0, operation="add", by="user"))
 
 
 def test_a_tenant_sees_and_changes_nothing_of_another(store: SqliteStore) -> None:
@@ -261,6 +264,6 @@ def test_a_tenant_sees_and_changes_nothing_of_another(store: SqliteStore) -> Non
     assert store.find_knowledge("t3", ["secret"], EVERYTHING) == []
     assert store.knowledge_entries("t3", EVERYTHING) == []
     put(store, entry(content="Changed."), 1)
-    store.erase_knowledge("t1", "k1").result()
+    store.write(op.EraseKnowledge("t1", "k1")).result()
     assert store.knowledge("t2", "k1") == theirs
     assert len(store.knowledge_history("t2", "k1")) == 1

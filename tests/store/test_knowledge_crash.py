@@ -17,7 +17,7 @@ from .knowledge_samples import EVERYTHING
 WRITER = """
 import sys
 from pathlib import Path
-from holdfast.store import KnowledgeEntry, open_store
+from holdfast.store import KnowledgeEntry, open_store, operations as op
 
 def entry(number, text, revision):
     return KnowledgeEntry(tenant="t", id=f"k{number}", category="decision", title=f"about n{number}", content=text,
@@ -28,11 +28,12 @@ with open_store(Path(sys.argv[1])) as store:
     waiting = []
     while True:
         with store.batch() as batch:
-            batch.put_knowledge(entry(number, f"old v{number}", 1), expected=0, operation="add", by="user")
-            made = batch.put_knowledge(entry(number, f"new v{number}", 2), expected=1, operation="edit", by="user")
+            batch.write(op.PutKnowledge(entry(number, f"old v{number}", 1), expected=0, operation="add", by="user"))
+            new = entry(number, f"new v{number}", 2)
+            made = batch.write(op.PutKnowledge(new, expected=1, operation="edit", by="user"))
         waiting.append((f"entry {number}", made))
         if number % 3 == 0:
-            waiting.append((f"erased {number}", store.erase_knowledge("t", f"k{number}")))
+            waiting.append((f"erased {number}", store.write(op.EraseKnowledge("t", f"k{number}"))))
         number += 1
         while len(waiting) > 8:
             name, answer = waiting.pop(0)

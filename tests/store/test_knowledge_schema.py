@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.store import open_existing, open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite.problems import store_problem
 from holdfast.store.sqlite.schema import VERSIONS, migrate
 
@@ -24,11 +25,11 @@ FIRST_ONLY = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sql
 def first(path: Path, tmp_path: Path) -> Path:
     """A file as the first schema left it, with a session in it."""
     with open_store(path) as store:
-        store.put_session(session()).result()
-        store.put_lane(lane()).result()
-        store.put_call(call(id="c1"), [event()]).result()
-        store.put_edit("t1", "l1", "b1", b"bytes", at=NOON).result()
-        store.put_ledger("t1", "l1", b"ledger", expected=0).result()
+        store.write(op.PutSession(session())).result()
+        store.write(op.PutLane(lane())).result()
+        store.write(op.PutCall(call(id="c1"), op.event_rows([event()], encode=False))).result()
+        store.write(op.PutEdit("t1", "l1", "b1", b"bytes", at=NOON)).result()
+        store.write(op.PutLedger("t1", "l1", b"ledger", expected=0)).result()
     with (
         closing(sqlite3.connect(path, isolation_level=None)) as old,
         closing(sqlite3.connect(tmp_path / "empty.db", isolation_level=None)) as empty,
@@ -64,7 +65,7 @@ def test_it_is_brought_forward_with_all_it_holds(first: Path) -> None:
         assert store.ledger_version("t1", "l1") == 1
         put(store, entry())
         assert len(store.find_knowledge("t1", ["workers"])) == 1
-        store.end_lane("t1", "l1", NOON).result()
+        store.write(op.EndLane("t1", "l1", NOON)).result()
     with open_store(first) as store:
         assert store.knowledge("t1", "k1") == entry()
         assert store.tenants() == ["t1"]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.store import KnowledgeFilter, SqliteStore, open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite import text_search
 from holdfast.store.sqlite.text_search import indexed, phrases
 
@@ -253,7 +254,7 @@ def crowd(store: SqliteStore, tenant: str, count: int) -> None:
             said = [f"w{int(chance.paretovariate(0.6))}" for _ in range(12)]
             project = "/few" if number % 50 == 0 else "/some" if number % 10 == 3 else "/a" if number % 4 else None
             new = entry(f"k{number:03}", tenant=tenant, title=said[0], content=" ".join(said[1:]), project=project)
-            batch.put_knowledge(new, expected=0, operation="add", by="user")
+            batch.write(op.PutKnowledge(new, expected=0, operation="add", by="user"))
     store.flush()
 
 
@@ -303,7 +304,7 @@ def test_how_often_another_tenant_says_a_word_does_not_make_it_common(many: Sqli
     with many.batch() as batch:
         for number in range(500):
             new = entry(f"x{number}", tenant="t3", title="zeta", content="zeta zeta")
-            batch.put_knowledge(new, expected=0, operation="add", by="user")
+            batch.write(op.PutKnowledge(new, expected=0, operation="add", by="user"))
     many.flush()
     assert ids(many, "w1", "w2", "w3", "zeta", limit=5)[0] == "mine"
     assert ids(many, "zeta") == ["mine"]
@@ -316,7 +317,7 @@ def test_what_is_remembered_of_words_is_of_the_entries_as_they_are(many: SqliteS
         with other.batch() as batch:
             for number in range(300):
                 new = entry(f"x{number:03}", title="w30", content="w31 x")
-                batch.put_knowledge(new, expected=0, operation="add", by="user")
+                batch.write(op.PutKnowledge(new, expected=0, operation="add", by="user"))
         other.flush()
         after = many.find_knowledge("t1", words)
     assert after != before

@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.store import Injection, KnowledgeVector, Pin, SqliteStore, VersionConflictError, open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite import store as sqlite_store
 from holdfast.store.sqlite.knowledge import MergeWords
 from holdfast.store.sqlite.retention import PruneLanes, prune_lanes
@@ -25,14 +26,14 @@ from .samples import HOUR, NOON, call, lane, session
 
 def test_the_first_pin_of_a_key_counts_while_it_holds(store: SqliteStore) -> None:
     first = pin("first", made_at=NOON)
-    assert store.put_pin(first).result() == first
+    assert store.write(op.PutPin(first)).result() == first
     for moment in (NOON, NOON - HOUR, NOON + HOUR - 1):
-        assert store.put_pin(pin("later", made_at=moment)).result() == first
+        assert store.write(op.PutPin(pin("later", made_at=moment))).result() == first
     assert store.pin("t1", "agent", now=NOON + HOUR - 1) == first
     assert store.pin("t1", "agent", now=NOON + HOUR) is None
     assert store.pin("t2", "agent", now=NOON) is store.pin("t1", "client", now=NOON) is None
     second = pin("second", made_at=NOON + HOUR)
-    assert store.put_pin(second).result() == second
+    assert store.write(op.PutPin(second)).result() == second
     assert store.pin("t1", "agent", now=NOON + HOUR) == second
 
 
@@ -43,7 +44,7 @@ def test_many_stores_that_pin_at_once_are_given_one_text(store: SqliteStore, pat
     def begin(number: int) -> None:
         with open_store(path) as own:
             together.wait()
-            given.append(own.put_pin(pin(f"text {number}", made_at=NOON + number)).result())
+            given.append(own.write(op.PutPin(pin(f"text {number}", made_at=NOON + number))).result())
 
     threads = [threading.Thread(target=begin, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -56,12 +57,12 @@ def test_many_stores_that_pin_at_once_are_given_one_text(store: SqliteStore, pat
 PINNING = """
 import sys
 from pathlib import Path
-from holdfast.store import Pin, open_store
+from holdfast.store import Pin, open_store, operations as op
 with open_store(Path(sys.argv[1])) as store:
     print("ready", flush=True)
     sys.stdin.readline()
     pin = Pin(tenant="t1", key="agent", text=sys.argv[2], made_at=5, until=10)
-    print(store.put_pin(pin).result().text, flush=True)
+    print(store.write(op.PutPin(pin)).result().text, flush=True)
 """
 
 
@@ -114,12 +115,12 @@ def test_of_what_was_shown_the_revision_that_said_it_is_noted(store: SqliteStore
 
 def test_an_injection_is_replaced_version_by_version(store: SqliteStore, path: Path) -> None:
     assert store.injection("t1", "l1") is None
-    assert store.put_injection("t1", "l1", b"a", expected=0).result() == 1
-    assert store.put_injection("t1", "l1", b"b", expected=1).result() == 2
+    assert store.write(op.PutInjection("t1", "l1", b"a", expected=0)).result() == 1
+    assert store.write(op.PutInjection("t1", "l1", b"b", expected=1)).result() == 2
     with open_store(path) as other:
         for expected in (0, 1, 3):
             with pytest.raises(VersionConflictError, match="injection of lane l1 is no longer at version"):
-                other.put_injection("t1", "l1", b"c", expected=expected).result()
+                other.write(op.PutInjection("t1", "l1", b"c", expected=expected)).result()
     assert store.injection("t1", "l1") == Injection(tenant="t1", lane="l1", version=2, data=b"b")
     assert store.injection("t2", "l1") is None
     assert (store.injected("t1"), store.injected("t2")) == (True, False)
@@ -128,11 +129,11 @@ def test_an_injection_is_replaced_version_by_version(store: SqliteStore, path: P
 def test_the_end_of_a_lane_drops_its_injection_alone(store: SqliteStore) -> None:
     put(store, entry())
     for name in ("l1", "l2"):
-        store.put_lane(lane(id=name)).result()
-        store.put_injection("t1", name, b"a", expected=0).result()
-    store.put_injection("t2", "l1", b"a", expected=0).result()
+        store.write(op.PutLane(lane(id=name))).result()
+        store.write(op.PutInjection("t1", name, b"a", expected=0)).result()
+    store.write(op.PutInjection("t2", "l1", b"a", expected=0)).result()
     show(store)
-    store.end_lane("t1", "l1", NOON).result()
+    store.write(op.EndLane("t1", "l1", NOON)).result()
     assert store.injection("t1", "l1") is None
     assert store.injection("t1", "l2") is not None
     assert store.injection("t2", "l1") is not None
@@ -141,16 +142,16 @@ def test_the_end_of_a_lane_drops_its_injection_alone(store: SqliteStore) -> None
 
 def test_a_deleted_session_takes_its_injections_and_what_was_shown_in_it_but_no_knowledge(store: SqliteStore) -> None:
     put(store, entry())
-    store.put_session(session()).result()
-    store.put_lane(lane()).result()
-    store.put_lane(lane(id="l2", session="s2")).result()
+    store.write(op.PutSession(session())).result()
+    store.write(op.PutLane(lane())).result()
+    store.write(op.PutLane(lane(id="l2", session="s2"))).result()
     for name in ("l1", "l2"):
-        store.put_injection("t1", name, b"a", expected=0).result()
+        store.write(op.PutInjection("t1", name, b"a", expected=0)).result()
     put(store, entry(tenant="t2"))
     for whose, name in (("t1", "s1"), ("t1", "s2"), ("t2", "s1")):
         show(store, session=name, tenant=whose)
-    store.put_pin(pin("text", made_at=NOON)).result()
-    store.delete_session("t1", "s1").result()
+    store.write(op.PutPin(pin("text", made_at=NOON))).result()
+    store.write(op.DeleteSession("t1", "s1")).result()
     assert [each.session for each in store.shown("t1", "k1")] == ["s2"]
     assert len(store.shown("t2", "k1")) == 1
     assert store.injection("t1", "l1") is None
@@ -162,10 +163,10 @@ def test_a_deleted_session_takes_its_injections_and_what_was_shown_in_it_but_no_
 def test_pruning_takes_old_showings_and_never_knowledge(store: SqliteStore) -> None:
     put(store, entry(created_at=0, updated_at=0, forgotten_at=1))
     many = [("k1", "")] * 5_000
-    store.put_shown("t1", many, at=NOON - 1, session="s1", lane="l1", place="delta", why="changed").result()
+    store.write(op.PutShown("t1", many, at=NOON - 1, session="s1", lane="l1", place="delta", why="changed")).result()
     kept = [show(store, at=NOON), show(store, at=NOON + 1)]
     put(store, entry(created_at=0, updated_at=1), 1)
-    store.put_vectors("t1", "m", [KnowledgeVector(id="k1", revision=2, data=b"v")]).result()
+    store.write(op.PutVectors("t1", "m", [KnowledgeVector(id="k1", revision=2, data=b"v")])).result()
     store.prune(NOON + 5)
     assert store.shown("t1", "k1") == kept[::-1]
     assert len(store.knowledge_history("t1", "k1")) == 2
@@ -174,14 +175,14 @@ def test_pruning_takes_old_showings_and_never_knowledge(store: SqliteStore) -> N
 
 def test_pruning_takes_what_was_injected_into_lanes_that_have_no_call_left(store: SqliteStore) -> None:
     for name, started in (("gone", NOON - 2), ("lives", NOON - 2), ("begins", NOON + 1)):
-        store.put_lane(lane(id=name, started_at=started)).result()
-        store.put_injection("t1", name, b"a", expected=0).result()
-    store.put_injection("t1", "unknown", b"a", expected=0).result()
-    store.put_lane(lane(id="gone", tenant="t2", started_at=NOON - 2)).result()
-    store.put_injection("t2", "gone", b"a", expected=0).result()
-    store.put_call(call(id="old", lane="gone", started_at=NOON - 1)).result()
-    store.put_call(call(id="new", lane="lives", started_at=NOON, kind="bypassed")).result()
-    store.put_call(call(id="theirs", tenant="t2", lane="gone", started_at=NOON)).result()
+        store.write(op.PutLane(lane(id=name, started_at=started))).result()
+        store.write(op.PutInjection("t1", name, b"a", expected=0)).result()
+    store.write(op.PutInjection("t1", "unknown", b"a", expected=0)).result()
+    store.write(op.PutLane(lane(id="gone", tenant="t2", started_at=NOON - 2))).result()
+    store.write(op.PutInjection("t2", "gone", b"a", expected=0)).result()
+    store.write(op.PutCall(call(id="old", lane="gone", started_at=NOON - 1))).result()
+    store.write(op.PutCall(call(id="new", lane="lives", started_at=NOON, kind="bypassed"))).result()
+    store.write(op.PutCall(call(id="theirs", tenant="t2", lane="gone", started_at=NOON))).result()
     store.prune(NOON)
     assert store.injection("t1", "gone") is None
     assert all(store.injection("t1", name) for name in ("lives", "begins", "unknown"))
@@ -213,8 +214,8 @@ def test_a_new_pin_takes_the_tenants_expired_ones_with_it(store: SqliteStore, pa
         ("t1", "holds", NOON - HOUR + 1),
         ("t2", "over", NOON - HOUR),
     ):
-        store.put_pin(pin("text", made_at=made, tenant=whose, key=key)).result()
-    store.put_pin(pin("text", made_at=NOON)).result()
+        store.write(op.PutPin(pin("text", made_at=made, tenant=whose, key=key))).result()
+    store.write(op.PutPin(pin("text", made_at=NOON))).result()
     with closing(sqlite3.connect(path)) as look:
         left = look.execute("SELECT tenant, key FROM pins ORDER BY tenant, key").fetchall()
     assert left == [("t1", "agent"), ("t1", "holds"), ("t2", "over")]
@@ -234,7 +235,7 @@ def test_many_that_are_erased_together_are_taken_out_of_the_index_once(
     for name in ("k1", "k2", "k3"):
         put(store, entry(name, content="Zymurgical."))
     with store.batch() as batch:
-        erased = [batch.erase_knowledge("t1", name) for name in ("k1", "k2", "k3")]
+        erased = [batch.write(op.EraseKnowledge("t1", name)) for name in ("k1", "k2", "k3")]
     assert all(each.result() for each in erased)
     store.close()
     assert merged == ["once"]

@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from holdfast.store import KnowledgeFilter, KnowledgeVector, SqliteStore
+from holdfast.store import operations as op
 
 from .knowledge_samples import entry, put
 
@@ -25,7 +26,7 @@ def test_entries_without_a_vector_of_the_model_and_their_revision_are_not_learne
     put(store, entry("k5", tenant="t2"))
     assert unlearned(store) == [("k1", 1), ("k2", 1), ("k3", 1)]
     assert unlearned(store, limit=2) == [("k1", 1), ("k2", 1)]
-    store.put_vectors("t1", "m", [vector("k1"), vector("k3")]).result()
+    store.write(op.PutVectors("t1", "m", [vector("k1"), vector("k3")])).result()
     assert unlearned(store) == [("k2", 1)]
     assert unlearned(store, "another") == [("k1", 1), ("k2", 1), ("k3", 1)]
     put(store, entry("k1", content="Other."), 1, "edit")

@@ -11,6 +11,7 @@ import pytest
 from holdfast.records.events import Envelope
 from holdfast.records.events.tools import SkillLoaded, ToolCompleted
 from holdfast.store import SqliteStore, StoredEvent
+from holdfast.store import operations as op
 from holdfast.store.sqlite import connections
 
 from .samples import HOUR, NOON, event, ids
@@ -56,7 +57,7 @@ def statements(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> list[str]
 
 def test_only_the_type_asked_for_by_time(store: SqliteStore) -> None:
     events = [event(1), loaded("b", at=NOON + 3 * HOUR), loaded("a"), event(2), completed("x", at=NOON + 5)]
-    store.append_events("t1", events).result()
+    store.write(op.AppendEvents.of("t1", events)).result()
     assert [each.at for each in seen(store, "skill.loaded")] == [NOON, NOON + 3 * HOUR]
     assert [each.at for each in seen(store, "tool.completed")] == [NOON + 5]
     (first, _) = seen(store, "skill.loaded")
@@ -67,7 +68,7 @@ def test_only_the_type_asked_for_by_time(store: SqliteStore) -> None:
 
 def test_the_start_is_included_and_the_end_is_not(store: SqliteStore) -> None:
     times = [NOON - HOUR, NOON - 1, NOON, NOON + 1, NOON + HOUR - 1, NOON + HOUR, NOON + 30 * HOUR]
-    store.append_events("t1", [loaded("x", at=at) for at in times]).result()
+    store.write(op.AppendEvents.of("t1", [loaded("x", at=at) for at in times])).result()
     for start in (None, *times):
         for end in (None, *times):
             expected = [at for at in times if (start is None or at >= start) and (end is None or at < end)]
@@ -77,8 +78,8 @@ def test_the_start_is_included_and_the_end_is_not(store: SqliteStore) -> None:
 
 
 def test_tenants_and_sessions_are_kept_apart(store: SqliteStore) -> None:
-    store.append_events("t1", [loaded("a"), loaded("b", session="s2")])
-    store.append_events("t2", [loaded("c")]).result()
+    store.write(op.AppendEvents.of("t1", [loaded("a"), loaded("b", session="s2")]))
+    store.write(op.AppendEvents.of("t2", [loaded("c")])).result()
 
     def names(**asked: object) -> list[bytes]:
         return sorted(each.payload[13:14] for each in seen(store, "skill.loaded", **asked))
@@ -101,7 +102,7 @@ def test_a_tool_is_known_by_its_member_alone(store: SqliteStore, session: str | 
         completed("Skill_Load"),
         completed("größe"),
     ]
-    store.append_events("t1", events).result()
+    store.write(op.AppendEvents.of("t1", events)).result()
     tenant = None if session is None else "t1"
     (only,) = seen(store, "tool.completed", tool="skill_load", tenant=tenant, session=session)
     assert only.payload.startswith(b'{"tool":"skill_load",')
@@ -112,7 +113,7 @@ def test_a_tool_is_known_by_its_member_alone(store: SqliteStore, session: str | 
 
 def test_the_words_of_a_private_event_are_kept_as_they_were_told(store: SqliteStore) -> None:
     told = completed("skill_load", output="private words")
-    store.append_events("t1", [told]).result()
+    store.write(op.AppendEvents.of("t1", [told])).result()
     assert told.sensitivity == "private"
     (found,) = seen(store, "tool.completed")
     assert b"private words" in found.payload
@@ -120,7 +121,7 @@ def test_the_words_of_a_private_event_are_kept_as_they_were_told(store: SqliteSt
 
 def test_an_index_finds_them(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hours without any of the types are not read: there is no plan that reads all events."""
-    store.append_events("t1", [loaded("a"), completed("x")]).result()
+    store.write(op.AppendEvents.of("t1", [loaded("a"), completed("x")])).result()
     asked = statements(store, monkeypatch)
     seen(store, "skill.loaded", start=NOON)
     seen(store, "tool.completed", tenant="t1", session="s1", tool="x")
@@ -138,22 +139,22 @@ def test_an_index_finds_them(store: SqliteStore, path: Path, monkeypatch: pytest
 
 
 def test_hours_that_have_none_are_not_looked_into(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.append_events("t1", [event(number, at=NOON + number * HOUR) for number in range(50)])
-    store.append_events("t1", [loaded("a", at=NOON + 20 * HOUR)])
-    store.append_events("t2", [loaded("a", at=NOON + 30 * HOUR)]).result()
+    store.write(op.AppendEvents.of("t1", [event(number, at=NOON + number * HOUR) for number in range(50)]))
+    store.write(op.AppendEvents.of("t1", [loaded("a", at=NOON + 20 * HOUR)]))
+    store.write(op.AppendEvents.of("t2", [loaded("a", at=NOON + 30 * HOUR)])).result()
     asked = statements(store, monkeypatch)
     assert len(seen(store, "skill.loaded", tenant="t1")) == 1
     assert len([each for each in asked if "payload" in each]) == 1
 
 
 def test_pruned_events_are_gone_and_nothing_fails(store: SqliteStore) -> None:
-    store.append_events("t1", [loaded("a"), loaded("b", at=NOON + 2 * HOUR)]).result()
+    store.write(op.AppendEvents.of("t1", [loaded("a"), loaded("b", at=NOON + 2 * HOUR)])).result()
     store.prune(NOON + HOUR)
     assert [each.at for each in seen(store, "skill.loaded")] == [NOON + 2 * HOUR]
 
 
 def test_what_the_visitor_raises_comes_out_and_the_store_goes_on(store: SqliteStore) -> None:
-    store.append_events("t1", [loaded("a"), loaded("b")]).result()
+    store.write(op.AppendEvents.of("t1", [loaded("a"), loaded("b")])).result()
 
     def refuse(told: StoredEvent) -> None:
         raise KeyboardInterrupt

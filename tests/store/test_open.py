@@ -16,6 +16,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.store import open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite.connections import use_wal
 from holdfast.store.sqlite.schema import APPLICATION_ID, VERSIONS, migrate, schema_version
 
@@ -43,7 +44,7 @@ def unprivileged() -> Iterator[Path]:
 def test_it_makes_what_is_missing_for_this_user_alone(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "store.db"
     with open_store(path) as store:
-        store.put_session(session()).result()
+        store.write(op.PutSession(session())).result()
         for file in (path, path.with_name("store.db-wal"), path.with_name("store.db-shm")):
             assert file.stat().st_mode & 0o777 == 0o600
     for directory in (tmp_path / "a", tmp_path / "a" / "b"):
@@ -60,7 +61,7 @@ def test_an_existing_file_that_others_can_read_is_tightened(tmp_path: Path) -> N
 
 def test_a_log_that_others_could_read_is_tightened_too(path: Path) -> None:
     with open_store(path) as store:
-        store.put_session(session()).result()
+        store.write(op.PutSession(session())).result()
         beside = [path.with_name(path.name + end) for end in ("-wal", "-shm")]
         for file in (path, *beside):
             file.chmod(0o644)
@@ -88,7 +89,7 @@ def test_a_change_of_directory_does_not_lose_the_file(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path / "before")
     with open_store("store.db") as store:
         monkeypatch.chdir(tmp_path / "after")
-        store.put_edit("t1", "l1", "b1", b"bytes", at=0).result()
+        store.write(op.PutEdit("t1", "l1", "b1", b"bytes", at=0)).result()
         assert len(store.edits("t1", "l1")) == 1
     assert list((tmp_path / "after").iterdir()) == []
 
@@ -97,7 +98,7 @@ def test_blobs_are_found_by_whatever_link_the_store_is_opened(path: Path, tmp_pa
     (tmp_path / "link.db").symlink_to(path)
     (tmp_path / "linked").symlink_to(path.parent)
     with open_store(tmp_path / "link.db") as store:
-        digest = store.put_edit("t1", "l1", "b1", b"bytes", at=0).result().blob
+        digest = store.write(op.PutEdit("t1", "l1", "b1", b"bytes", at=0)).result().blob
     for name in (path, tmp_path / "linked" / path.name):
         with open_store(name) as store:
             assert store.read_blob("t1", digest) == b"bytes"
@@ -106,7 +107,7 @@ def test_blobs_are_found_by_whatever_link_the_store_is_opened(path: Path, tmp_pa
 def test_characters_that_mean_something_in_an_address_are_part_of_the_name(tmp_path: Path) -> None:
     path = tmp_path / "a?b#c%20 é.db"
     with open_store(path) as store:
-        store.put_session(session()).result()
+        store.write(op.PutSession(session())).result()
         assert store.session("t1", "s1") == session()
     assert path.exists()
 
@@ -124,7 +125,7 @@ def test_a_path_that_leads_nowhere_is_told(tmp_path: Path, monkeypatch: pytest.M
 def test_urls_and_paths_name_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "my store.db"
     with open_store(path) as store:
-        store.put_session(session()).result()
+        store.write(op.PutSession(session())).result()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     urls = (str(path), "my store.db", "~/my store.db", f"sqlite:///{path}", f"sqlite:///{tmp_path}/my%20store.db")
@@ -193,7 +194,7 @@ def test_a_newer_schema(path: Path) -> None:
 
 def test_a_damaged_file(path: Path) -> None:
     with open_store(path) as store:
-        store.put_session(session()).result()
+        store.write(op.PutSession(session())).result()
     data = bytearray(path.read_bytes())
     data[100:4096] = b"\xff" * 3996
     path.write_bytes(bytes(data))
@@ -261,10 +262,10 @@ def test_a_lock_taken_later_fails_writes_with_a_sentence_and_then_passes(path: P
     with open_store(path, busy_timeout=0.05) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(HoldfastError, match="is locked by another process"):
-            store.put_session(session()).result()
+            store.write(op.PutSession(session())).result()
         assert store.session("t1", "s1") is None, "reading goes on"
         other.execute("ROLLBACK")
-        store.put_session(session()).result()
+        store.write(op.PutSession(session())).result()
         assert store.session("t1", "s1") == session()
 
 
@@ -274,28 +275,28 @@ def test_a_full_disk_fails_new_writes_and_loses_nothing(path: Path) -> None:
     def fill() -> None:
         for _ in range(1000):
             one = call(plan=b"x" * 5000)
-            store.put_call(one).result()
+            store.write(op.PutCall(one)).result()
             stored.append(one)
 
     with open_store(path, max_bytes=400_000) as store:
         with pytest.raises(HoldfastError, match="has no room left"):
             fill()
         assert stored
-        assert store.failed_writes == 1
+        assert store.writer.failed == 1
         with pytest.raises(HoldfastError, match="has no room left"):
-            store.append_events("t1", [event(n) for n in range(20_000)]).result()
+            store.write(op.AppendEvents.of("t1", [event(n) for n in range(20_000)])).result()
         assert store.calls() == stored
     with open_store(path) as store:
         assert store.calls() == stored
         assert store.cache_effectiveness(0, 2**62).total.call_count == len(stored)
-        store.put_lane(lane()).result()
+        store.write(op.PutLane(lane())).result()
     with closing(sqlite3.connect(path)) as look:
         assert look.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_a_failing_migration_leaves_the_version_before(path: Path) -> None:
     with open_store(path) as store:
-        store.put_session(session()).result()
+        store.write(op.PutSession(session())).result()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         with pytest.raises(sqlite3.OperationalError):
             migrate(connection, path, (*VERSIONS, ("CREATE TABLE extra (x)", "NOT SQL")))
@@ -308,7 +309,7 @@ def test_a_failing_migration_leaves_the_version_before(path: Path) -> None:
 
 def test_an_older_file_is_brought_forward_with_its_data(path: Path) -> None:
     with open_store(path) as store:
-        store.put_session(session()).result()
+        store.write(op.PutSession(session())).result()
     newer = (*VERSIONS, ("ALTER TABLE sessions ADD COLUMN colour TEXT",), ("CREATE TABLE extra (x)",))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         migrate(connection, path, newer)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.records.token_usage import Usage
 from holdfast.store import OnConflict, SqliteStore, Store, VersionConflictError, open_store
+from holdfast.store import operations as op
 
 from .samples import HOUR, NOON, call, event, found, ids, lane, session
 
@@ -26,9 +29,9 @@ def test_sessions(store: SqliteStore) -> None:
     second = session(id="s2", started_at=NOON + 1, parent="s1")
     foreign = session(tenant="t2", started_at=NOON + 2)
     for one in (first, second, foreign):
-        store.put_session(one)
+        store.write(op.PutSession(one))
     ended = msgspec.structs.replace(first, ended_at=NOON + 9)
-    store.put_session(ended).result()
+    store.write(op.PutSession(ended)).result()
     assert store.session("t1", "s1") == ended
     assert store.session("t1", "nobody") is None
     assert store.sessions("t1") == [second, ended]
@@ -36,18 +39,24 @@ def test_sessions(store: SqliteStore) -> None:
 
 
 def test_lanes(store: SqliteStore) -> None:
-    store.put_lane(lane())
+    store.write(op.PutLane(lane()))
     child = lane(id="l2", parent="l1", agent="worker", started_at=NOON + 1)
-    store.put_lane(child).result()
+    store.write(op.PutLane(child)).result()
     assert store.lane("t1", "l2") == child
     assert store.lane("t2", "l2") is None
     assert store.lanes("t1", "s1") == [lane(), child]
     assert store.lanes("t2", "s1") == []
 
 
-@pytest.mark.parametrize("kind", ["ledger", "pool"])
-def test_ledgers_and_pools_are_replaced_only_at_the_expected_version(store: SqliteStore, kind: str) -> None:
-    put, get = getattr(store, f"put_{kind}"), getattr(store, kind)
+@pytest.mark.parametrize(("kind", "question"), [(op.PutLedger, "ledger"), (op.PutPool, "pool")])
+def test_ledgers_and_pools_are_replaced_only_at_the_expected_version(
+    store: SqliteStore, kind: type[op.PutLedger | op.PutPool], question: str
+) -> None:
+    get = getattr(store, question)
+
+    def put(*values: Any, expected: int) -> Future[int]:
+        return store.write(kind(*values, expected=expected))
+
     assert get("t1", "k") is None
     assert put("t1", "k", b"one", expected=0).result() == 1
     assert put("t1", "k", b"two", expected=1).result() == 2
@@ -63,30 +72,30 @@ def test_ledgers_and_pools_are_replaced_only_at_the_expected_version(store: Sqli
 def test_where_another_version_is_stored_the_writer_says_what_happens(
     store: SqliteStore, on_conflict: OnConflict
 ) -> None:
-    store.put_pool("t1", "k", b"theirs", expected=0).result()
-    assert store.put_pool("t1", "k", b"mine", expected=5, on_conflict=on_conflict).result() != 6
+    store.write(op.PutPool("t1", "k", b"theirs", expected=0)).result()
+    assert store.write(op.PutPool("t1", "k", b"mine", expected=5, on_conflict=on_conflict)).result() != 6
     row = store.pool("t1", "k")
     assert row is not None
     assert row.data == (b"theirs" if on_conflict == "keep" else b"mine")
     with pytest.raises(VersionConflictError):  # there is nothing
-        store.put_pool("t1", "other", b"x", expected=3, on_conflict=on_conflict).result()
+        store.write(op.PutPool("t1", "other", b"x", expected=3, on_conflict=on_conflict)).result()
     assert store.pool("t1", "other") is None
 
 
 def test_of_two_racing_writers_one_wins(store: SqliteStore) -> None:
-    answers = [store.put_ledger("t1", "l1", b"%d" % n, expected=0) for n in range(20)]
+    answers = [store.write(op.PutLedger("t1", "l1", b"%d" % n, expected=0)) for n in range(20)]
     won = [n for n, answer in enumerate(answers) if answer.exception() is None]
     assert won == [0]
-    assert store.failed_writes == 19
+    assert store.writer.failed == 19
 
 
 def test_an_edit_is_recorded_once_with_its_bytes(store: SqliteStore) -> None:
-    made = store.put_edit("t1", "l1", "block-b", b"short", at=NOON, data=b"why").result()
-    store.put_edit("t1", "l1", "block-a", b"", at=NOON).result()
-    again = store.put_edit("t1", "l1", "block-b", b"short", at=NOON + 5).result()
+    made = store.write(op.PutEdit("t1", "l1", "block-b", b"short", at=NOON, data=b"why")).result()
+    store.write(op.PutEdit("t1", "l1", "block-a", b"", at=NOON)).result()
+    again = store.write(op.PutEdit("t1", "l1", "block-b", b"short", at=NOON + 5)).result()
     assert again == made
     with pytest.raises(HoldfastError, match="already has a recorded edit"):
-        store.put_edit("t1", "l1", "block-b", b"other", at=NOON).result()
+        store.write(op.PutEdit("t1", "l1", "block-b", b"other", at=NOON)).result()
     assert [edit.block for edit in store.edits("t1", "l1")] == ["block-b", "block-a"]
     assert store.edits("t1", "l1")[0] == made
     assert [store.read_blob("t1", edit.blob) for edit in store.edits("t1", "l1")] == [b"short", b""]
@@ -95,7 +104,7 @@ def test_an_edit_is_recorded_once_with_its_bytes(store: SqliteStore) -> None:
 
 def test_calls_live_from_pending_to_settled(store: SqliteStore) -> None:
     pending = call(status="pending", usage=None, plan=b"\1plan", prediction=b"p", client="codex", reset="compaction")
-    store.put_call(pending).result()
+    store.write(op.PutCall(pending)).result()
     assert store.call("t1", pending.id) == pending
     settled = msgspec.structs.replace(
         pending,
@@ -106,7 +115,7 @@ def test_calls_live_from_pending_to_settled(store: SqliteStore) -> None:
         chain=b"digests",
         usage=Usage(input=1, read=2, writes=(("1h", 3), ("5m", 4)), output=5, cost=Decimal("0.10"), price_version="x"),
     )
-    store.put_call(settled).result()
+    store.write(op.PutCall(settled)).result()
     assert store.call("t1", pending.id) == settled
     assert str(store.call("t1", pending.id).usage.cost) == "0.10", "money keeps its digits"
     assert store.call("t2", pending.id) is None
@@ -118,7 +127,7 @@ def test_calls_are_found_by_what_is_asked(store: SqliteStore) -> None:
     b = call(started_at=NOON, status="failed", usage=None, error="overloaded", kind="side")
     c = call(started_at=NOON + 1, tenant="t2", model="openai:gpt")
     for one in (a, b, c):
-        store.put_call(one).result()
+        store.write(op.PutCall(one)).result()
     assert store.calls() == [b, c, a]
     assert store.calls("t1") == [b, a]
     assert store.calls("t1", session="s2") == store.calls("t1", lane="l2") == [a]
@@ -133,7 +142,7 @@ def test_breaks(store: SqliteStore) -> None:
     b = found(reason="priced_edit", at=NOON + 1, call="c2", cure="none", data=b"diff")
     c = found(tenant="t2", at=NOON + 2)
     for one in (b, a, c):
-        store.put_break(one).result()
+        store.write(op.PutBreak(one)).result()
     assert store.breaks() == [a, b, c]
     assert store.breaks("t1", call="c2") == [b]
     assert store.breaks("t1", session="s1", lane="l1", start=NOON, end=NOON + 1) == [a]
@@ -144,10 +153,10 @@ def test_events_of_a_session_come_back_in_order(store: SqliteStore) -> None:
     events = [event(n, private=n % 2 == 0) for n in range(50)]
     other = [event(n, session="s2") for n in range(5)]
     foreign = [event(99)]
-    assert store.append_events("t1", events[:20] + other).result() == 25
-    store.append_events("t2", foreign)
-    store.append_events("t1", iter(events[20:])).result()
-    assert store.append_events("t1", []).result() == 0
+    assert store.write(op.AppendEvents.of("t1", events[:20] + other)).result() == 25
+    store.write(op.AppendEvents.of("t2", foreign))
+    store.write(op.AppendEvents.of("t1", iter(events[20:]))).result()
+    assert store.write(op.AppendEvents("t1", ())).result() == 0
     assert store.events("t1", "s1") == events
     assert store.events("t1", "s1", after=events[9].id, limit=3) == events[10:13]
     assert store.events("t1", "s2") == other
@@ -157,30 +166,30 @@ def test_events_of_a_session_come_back_in_order(store: SqliteStore) -> None:
 
 def test_thousands_of_events_in_one_append(store: SqliteStore) -> None:
     events = [event(n) for n in range(4321)]
-    assert store.append_events("t1", events).result() == 4321
+    assert store.write(op.AppendEvents.of("t1", events)).result() == 4321
     assert store.events("t1", "s1") == events
 
 
 def test_an_event_is_stored_once_and_a_refused_append_stores_nothing(store: SqliteStore) -> None:
     first, second = event(1), event(2)
-    store.append_events("t1", [first]).result()
+    store.write(op.AppendEvents.of("t1", [first])).result()
     with pytest.raises(HoldfastError, match="append each event once"):
-        store.append_events("t1", [second, first]).result()
-    store.append_events("t1", [second]).result()
+        store.write(op.AppendEvents.of("t1", [second, first])).result()
+    store.write(op.AppendEvents.of("t1", [second])).result()
     assert store.events("t1", "s1") == [first, second]
     assert store.event_counts(NOON, NOON + HOUR) == {"turn.cancelled": 2}
 
 
 def test_a_session_deleted_is_gone_for_its_tenant_and_rollups_stay(store: SqliteStore) -> None:
     for tenant in ("t1", "t2"):
-        store.put_session(session(tenant=tenant))
-        store.put_lane(lane(tenant=tenant))
-        store.put_ledger(tenant, "l1", b"x", expected=0)
-        store.put_edit(tenant, "l1", "block", b"bytes", at=NOON)
-        store.put_call(call(tenant=tenant))
-        store.put_break(found(tenant=tenant))
-        store.append_events(tenant, [event()]).result()
-    store.delete_session("t1", "s1").result()
+        store.write(op.PutSession(session(tenant=tenant)))
+        store.write(op.PutLane(lane(tenant=tenant)))
+        store.write(op.PutLedger(tenant, "l1", b"x", expected=0))
+        store.write(op.PutEdit(tenant, "l1", "block", b"bytes", at=NOON))
+        store.write(op.PutCall(call(tenant=tenant)))
+        store.write(op.PutBreak(found(tenant=tenant)))
+        store.write(op.AppendEvents.of(tenant, [event()])).result()
+    store.write(op.DeleteSession("t1", "s1")).result()
     assert store.session("t1", "s1") is None
     assert store.ledger("t1", "l1") is None
     assert [] == store.lanes("t1", "s1") == store.edits("t1", "l1") == store.calls("t1")
@@ -193,35 +202,35 @@ def test_a_session_deleted_is_gone_for_its_tenant_and_rollups_stay(store: Sqlite
     assert store.calls("t2")
     assert store.breaks("t2")
     assert len(store.events("t2", "s1")) == 1
-    store.append_events("t1", [event(5)]).result()
+    store.write(op.AppendEvents.of("t1", [event(5)])).result()
     assert len(store.events("t1", "s1")) == 1
 
 
 def test_another_process_deleting_a_session_does_not_lead_events_astray(store: SqliteStore) -> None:
-    store.append_events("t1", [event(1)]).result()
+    store.write(op.AppendEvents.of("t1", [event(1)])).result()
     with open_store(store.path) as other:
-        other.delete_session("t1", "s1").result()
-        other.append_events("t2", [event(7)]).result()
-    store.append_events("t1", [event(2)]).result()
+        other.write(op.DeleteSession("t1", "s1")).result()
+        other.write(op.AppendEvents.of("t2", [event(7)])).result()
+    store.write(op.AppendEvents.of("t1", [event(2)])).result()
     assert [one.payload.open_tool_calls for one in store.events("t1", "s1")] == [2]
     assert [one.payload.open_tool_calls for one in store.events("t2", "s1")] == [7]
 
 
 def test_a_batch_is_one_write(store: SqliteStore) -> None:
     with store.batch() as batch:
-        version = batch.put_ledger("t1", "l1", b"ledger", expected=0)
-        edit = batch.put_edit("t1", "l1", "block", b"bytes", at=NOON)
-        count = batch.append_events("t1", [event(1)])
+        version = batch.write(op.PutLedger("t1", "l1", b"ledger", expected=0))
+        edit = batch.write(op.PutEdit("t1", "l1", "block", b"bytes", at=NOON))
+        count = batch.write(op.AppendEvents.of("t1", [event(1)]))
         assert not edit.done()
     assert (version.result(), count.result()) == (1, 1)
     assert store.edits("t1", "l1") == [edit.result()]
 
 
 def test_a_batch_with_a_conflict_writes_nothing(store: SqliteStore) -> None:
-    store.put_ledger("t1", "l1", b"first", expected=0).result()
+    store.write(op.PutLedger("t1", "l1", b"first", expected=0)).result()
     with store.batch() as batch:
-        edit = batch.put_edit("t1", "l1", "block", b"bytes", at=NOON)
-        stale = batch.put_ledger("t1", "l1", b"second", expected=0)
+        edit = batch.write(op.PutEdit("t1", "l1", "block", b"bytes", at=NOON))
+        stale = batch.write(op.PutLedger("t1", "l1", b"second", expected=0))
     for answer in (edit, stale):
         with pytest.raises(VersionConflictError):
             answer.result()
@@ -232,7 +241,7 @@ def test_a_batch_with_a_conflict_writes_nothing(store: SqliteStore) -> None:
 def test_a_batch_that_is_left_by_an_error_writes_nothing(store: SqliteStore) -> None:
     def fail() -> None:
         with store.batch() as batch:
-            answers.append(batch.put_session(session()))
+            answers.append(batch.write(op.PutSession(session())))
             raise ZeroDivisionError
 
     answers: list = []
@@ -240,23 +249,23 @@ def test_a_batch_that_is_left_by_an_error_writes_nothing(store: SqliteStore) -> 
         fail()
     with pytest.raises(HoldfastError, match="none was made"):
         answers[0].result()
-    store.put_lane(lane()).result()
+    store.write(op.PutLane(lane())).result()
     assert store.session("t1", "s1") is None
 
 
 def test_ids_of_calls_belong_to_their_tenant(store: SqliteStore) -> None:
     same = ids.new()
-    store.put_call(call(id=same, model="a"))
-    store.put_call(call(id=same, tenant="t2", model="b")).result()
+    store.write(op.PutCall(call(id=same, model="a")))
+    store.write(op.PutCall(call(id=same, tenant="t2", model="b"))).result()
     assert store.call("t1", same).model == "a"
     assert store.call("t2", same).model == "b"
 
 
 def test_a_batch_that_has_ended_takes_no_more_writes(store: SqliteStore) -> None:
     with store.batch() as batch:
-        batch.put_session(session())
+        batch.write(op.PutSession(session()))
     with pytest.raises(HoldfastError, match="has ended; begin another one"):
-        batch.put_session(session(id="late"))
+        batch.write(op.PutSession(session(id="late")))
 
 
 @pytest.mark.parametrize(

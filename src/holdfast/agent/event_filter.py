@@ -29,6 +29,7 @@ from holdfast.records.events import (
     WindowAppended,
 )
 from holdfast.store import Store
+from holdfast.store import operations as op
 
 _TIMELINE: tuple[type[Event], ...] = (ProcessStarted, ProcessExited, MemoryUpdated, McpServerDisconnected)
 """Of what tools tell, the conversation is told this."""
@@ -77,7 +78,7 @@ def publish(envelopes: Sequence[Envelope], *, bus: Bus | None, store: Store | No
     if store is not None:
         stored = [each for envelope in envelopes if (each := for_store(envelope, bodies=bodies)) is not None]
         if stored:
-            store.append_events(tenant, stored)
+            store.write(op.AppendEvents.of(tenant, stored))
 
 
 @cache

@@ -23,6 +23,7 @@ from holdfast.core import FINAL, EditRef, Ledger, Proposal, Situation, propose
 from holdfast.errors import HoldfastError
 from holdfast.records import NotJson, canonical_json, validate
 from holdfast.store import Edit
+from holdfast.store import operations as op
 from holdfast.wire import DIALECTS, MARKERS, BlockSpan, Body, Dialect, Splice, Ttl, object_of, rewrite
 
 from .fallible_store import FallibleStore
@@ -144,7 +145,7 @@ def is_signed(dialect: Dialect, body: Body, index: int) -> bool:
 
 def record(store: FallibleStore, tenant: str, lane: str, digest: bytes, replacement: bytes, at: float) -> Future[Edit]:
     """Keep an edit; the future is resolved when it may be sent. The same again changes nothing, other bytes fail."""
-    return store.put_edit(tenant, lane, digest.hex(), replacement, at=round(at * 1_000_000))
+    return store.write(op.PutEdit(tenant, lane, digest.hex(), replacement, at=round(at * 1_000_000)))
 
 
 def recorded(store: FallibleStore, tenant: str, lane: str) -> dict[bytes, EditRef]:

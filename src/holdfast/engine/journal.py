@@ -23,7 +23,8 @@ from holdfast.facts import rates
 from holdfast.records import ResetReason, ToolUse
 from holdfast.records.events import Bus, CacheBreak, CachePing, CacheReset, Envelope, Event, LlmCallStarted, Ulids
 from holdfast.records.events import texts as ulids
-from holdfast.store import Break, PutCall
+from holdfast.store import Break
+from holdfast.store import operations as op
 from holdfast.wire import DIALECTS, Body
 
 from . import call_records
@@ -166,7 +167,7 @@ class CallJournal:
             data=msgspec.json.encode(cure),
         )
         if self._store is not None:
-            self._store.put_break(row)
+            self._store.write(op.PutBreak(row))
         return CacheReset(lane=name(lane.id), reason=reason, call=call, tokens=tokens, dollars=dollars)
 
     # Breaks
@@ -208,7 +209,7 @@ class CallJournal:
             data=msgspec.json.encode(cure),
         )
         if self._store is not None:
-            self._store.put_break(row)
+            self._store.write(op.PutBreak(row))
         if (reports := self._reports) is not None:
             written = self._worker.do(partial(reports.write, row, finding, cure=cure, difference=difference))
             reports.lost += not written
@@ -226,9 +227,9 @@ class CallJournal:
         lane, turn = prepared.lane, prepared.turn
         if self._store is not None and row is not None:
             rows = call_records.event_rows(events, ids, at, lane.session, turn)
-            self._store.post(PutCall(row.draft(), rows, row.effects is None))
+            self._store.post(op.PutCall(row.draft(), rows, row.effects is None))
         elif self._store is not None:
-            self._store.append_events(lane.tenant, self._envelopes(lane, turn, at, events, ids))
+            self._store.write(op.AppendEvents.of(lane.tenant, self._envelopes(lane, turn, at, events, ids)))
         if self._bus is not None:
             for envelope in self._envelopes(lane, turn, at, events, ids):
                 self._bus.publish(envelope)
@@ -239,7 +240,7 @@ class CallJournal:
             return
         envelopes = self._envelopes(lane, turn, at, payloads, [self._ids.new() for _ in payloads])
         if self._store is not None:
-            self._store.append_events(lane.tenant, envelopes)
+            self._store.write(op.AppendEvents.of(lane.tenant, envelopes))
         if self._bus is not None:
             for envelope in envelopes:
                 self._bus.publish(envelope)

@@ -155,7 +155,7 @@ def check_engine(settings: object, store: object, bus: object) -> None:
         raise wrong_argument("Engine", settings, _SETTINGS)
     if callable(settings) and not isinstance(found := settings(""), Settings):
         raise ArgumentError(f"Engine got a function for its settings that returns {kind_of(found)}; give {_SETTINGS}")
-    if isinstance(store, (str, bytes, Path)) or (store is not None and not hasattr(store, "put_call")):
+    if isinstance(store, (str, bytes, Path)) or (store is not None and not hasattr(store, "cache_effectiveness")):
         raise wrong_argument(
             "Engine(store=…)", store, "an open store, such as Engine(store=open_store('holdfast.db')) of holdfast"
         )

@@ -21,10 +21,11 @@ from holdfast.core import EditRef, Ledger, Pool, Tenant, ledger
 from holdfast.core.repairs import ByteMemory
 from holdfast.errors import HoldfastError
 from holdfast.lru import LRU
-from holdfast.store import Call, OnConflict, Owner, PutCall, Store
+from holdfast.store import Call, OnConflict, Owner, Store
 from holdfast.store import Lane as LaneRow
 from holdfast.store import Ledger as LedgerRow
 from holdfast.store import Session as SessionRow
+from holdfast.store import operations as op
 
 from . import edits
 from .call_records import CallRecord
@@ -89,7 +90,7 @@ class Persistence:
             store = self._store.store
             pending = self._store.read([], store.calls_by_status, "pending", limit=_MOST_PENDING)
             if pending:
-                self._store.end_calls(map(left_behind, pending))
+                self._store.write(op.EndCalls([*map(left_behind, pending)]))
 
     # Lanes
 
@@ -152,16 +153,18 @@ class Persistence:
         """Store that there is such a lane."""
         self.meet(lane, now)
         if self._store is not None:
-            self._store.put_lane(
-                LaneRow(
-                    tenant=lane.tenant,
-                    id=lane.id,
-                    session=lane.session,
-                    model="",
-                    started_at=_micro(now),
-                    agent=lane.agent or None,
-                    client=lane.client or None,
-                    parent=lane.parent,
+            self._store.write(
+                op.PutLane(
+                    LaneRow(
+                        tenant=lane.tenant,
+                        id=lane.id,
+                        session=lane.session,
+                        model="",
+                        started_at=_micro(now),
+                        agent=lane.agent or None,
+                        client=lane.client or None,
+                        parent=lane.parent,
+                    )
                 )
             )
 
@@ -178,7 +181,7 @@ class Persistence:
         unknown = self._store.read(True, self._store.store.session, *name) is None
         if unknown:
             row = SessionRow(tenant=lane.tenant, id=lane.session, started_at=_micro(now), client=lane.client or None)
-            self._store.put_session(row)
+            self._store.write(op.PutSession(row))
         self.sessions[name] = None
 
     def refresh(self, lane: Lane, now: float) -> Ledger | None:
@@ -255,9 +258,9 @@ class Persistence:
             return None
         data, version = ledger.encode(state.ledger), state.version
         if version.unread:  # what is stored must stay
-            return None if on_conflict == "keep" else store.put_ledger(*name, data, expected=0)
+            return None if on_conflict == "keep" else store.write(op.PutLedger(*name, data, expected=0))
         self.encoded[name] = data
-        return version.writing(store.put_ledger(*name, data, expected=version.known, on_conflict=on_conflict))
+        return version.writing(store.write(op.PutLedger(*name, data, expected=version.known, on_conflict=on_conflict)))
 
     def known(self, lane: Lane) -> bool:
         return (lane.tenant, lane.id) in self._lanes
@@ -270,7 +273,7 @@ class Persistence:
         self._lanes.pop((lane.tenant, lane.id), None)
         self.encoded.pop((lane.tenant, lane.id), None)
         if self._store is not None:
-            self._store.end_lane(lane.tenant, lane.id, _micro(now))
+            self._store.write(op.EndLane(lane.tenant, lane.id, _micro(now)))
 
     def let_go(self, before: float) -> None:
         """Forget, in memory, lanes that were last used before this, and which sessions are stored."""
@@ -319,16 +322,16 @@ class Persistence:
             if self._store is not None and pool.by_entry:
                 pools = Pools(pool.encode(now), tenant.pool_alone(pool.model).encode(now))
                 data = msgspec.msgpack.encode(pools)
-                self._store.put_pool(name, ref, data, expected=0, on_conflict="replace")
+                self._store.write(op.PutPool(name, ref, data, expected=0, on_conflict="replace"))
 
     def put_call(self, call: Call) -> None:
         if self._store is not None:
-            self._store.put_call(call)
+            self._store.write(op.PutCall(call))
 
     def record(self, record: CallRecord) -> None:
         """Write a planned call as it stands."""
         if self._store is not None:
-            self._store.post(PutCall(record.draft()))
+            self._store.post(op.PutCall(record.draft()))
 
     # Bytes
 
@@ -345,7 +348,7 @@ class Persistence:
                 self._blobs.put(lane.tenant.encode() + name, data)
             return []
         owner = Owner("lane", lane.id)
-        return [self._store.put_blob(lane.tenant, owner, data, at=_micro(now)) for data in new.values()]
+        return [self._store.write(op.PutBlob(lane.tenant, owner, data, at=_micro(now))) for data in new.values()]
 
     def keep_edits(
         self, lane: Lane, refs: tuple[EditRef, ...], data: Mapping[bytes, bytes], now: float

@@ -22,6 +22,7 @@ from holdfast.core import Experience, Ledger, Pings, Spending, Tenant, experienc
 from holdfast.core import ledger as ledgers
 from holdfast.core import merged as merge_experience
 from holdfast.core.repairs import RepairState
+from holdfast.store import operations as op
 
 from .fallible_store import FallibleStore
 
@@ -84,7 +85,7 @@ class StoredExperience:
         if row.behind or row.version is None:  # ours must not replace what could not be read
             return
         before, data, version = row.base, experience.encode(mine), row.version
-        future = self._store.put_pool(tenant, LEARNED, data, expected=version, on_conflict="keep")
+        future = self._store.write(op.PutPool(tenant, LEARNED, data, expected=version, on_conflict="keep"))
         row.under_way.append(_Write(future, version, before, data))
         row.version, row.base = version + 1, data
 

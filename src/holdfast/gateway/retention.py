@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.config import Config
 from holdfast.store import Store
+from holdfast.store import operations as op
 
 GRACE_DAYS = 14
 AGENT = "holdfast"
@@ -78,4 +79,4 @@ class RetentionPeriod(Struct, frozen=True):
     def announced(self, store: Store, now: float) -> None:
         """It was said."""
         if self.is_news(store):
-            store.put_mark(_ANNOUNCED, round(now * _US))
+            store.write(op.PutMark(_ANNOUNCED, round(now * _US)))

@@ -26,6 +26,7 @@ from holdfast.engine.passage import BYPASSED, Remembered, Reminder
 from holdfast.errors import HoldfastError
 from holdfast.records.events import MemorySurfaced
 from holdfast.store import Store, VersionConflictError
+from holdfast.store import operations as op
 from holdfast.wire import DIALECTS, Body, Injected, Reading, continued_id, inject, is_too_long
 
 from .ids import is_named
@@ -283,7 +284,7 @@ class MemoryInjector:
         if version < 0:
             raise HoldfastError("the store cannot be read, so nothing new is put into a prompt.")
         lane = reminder.lane
-        future = self._store.put_injection(lane.tenant, lane.id, encode(memory), expected=version)
+        future = self._store.write(op.PutInjection(lane.tenant, lane.id, encode(memory), expected=version))
         return future.result(reminder.timeout / 2)
 
     @contextmanager

@@ -22,6 +22,7 @@ from holdfast.store import (
     Store,
     VersionConflictError,
 )
+from holdfast.store import operations as op
 from holdfast.tools import meant, mend, shown, words
 
 from .checks import category_name, checked, checked_source, project_name
@@ -167,7 +168,7 @@ class Knowledge:
         """Delete entries, their history and the record of when they were shown: all of them or none."""
         ids_ = [self.get(each).id for each in ids]
         with self.store.batch() as batch:
-            futures = [batch.erase_knowledge(self.tenant, each) for each in ids_]
+            futures = [batch.write(op.EraseKnowledge(self.tenant, each)) for each in ids_]
         for each, future in zip(ids_, futures, strict=True):
             if not stored(future, WRITE_TIMEOUT_S + EACH_S * len(ids_)):
                 raise self._unknown(each)
@@ -245,7 +246,11 @@ class Knowledge:
     def note_shown(self, entries: Known, *, session: str, lane: str, place: str, why: str) -> None:
         """Record that entries were put into a prompt. Nobody waits for this write."""
         if entries:
-            self.store.put_shown(self.tenant, entries, at=self.now(), session=session, lane=lane, place=place, why=why)
+            self.store.write(
+                op.PutShown(
+                    self.tenant, tuple(entries), at=self.now(), session=session, lane=lane, place=place, why=why
+                )
+            )
 
     def now(self) -> int:
         return round(self._clock() * 1_000_000)
@@ -254,7 +259,7 @@ class Knowledge:
         return self._ids()
 
     def _put(self, entry: KnowledgeEntry, expected: int, operation: str, by: str) -> KnowledgeEntry:
-        return stored(self.store.put_knowledge(entry, expected=expected, operation=operation, by=by))
+        return stored(self.store.write(op.PutKnowledge(entry, expected=expected, operation=operation, by=by)))
 
     def _set_forgotten(self, id: str, operation: Literal["forget", "restore"], source: str) -> KnowledgeEntry:
         by = checked_source(source)

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.store import VersionConflictError
+from holdfast.store import operations as op
 from holdfast.tools import shown
 
 from .checks import category_name, checked, checked_source, project_name, visible
@@ -328,7 +329,8 @@ def _write(knowledge: Knowledge, drafts: Sequence[tuple[KnowledgeEntry, int]], b
         return
     with knowledge.store.batch() as batch:
         written = [
-            batch.put_knowledge(entry, expected=expected, operation="import", by=by) for entry, expected in drafts
+            batch.write(op.PutKnowledge(entry, expected=expected, operation="import", by=by))
+            for entry, expected in drafts
         ]
     try:
         for each in written:

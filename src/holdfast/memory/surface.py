@@ -20,6 +20,7 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import estimate
 from holdfast.notices import warn_once
 from holdfast.store import KnowledgeFilter, Pin
+from holdfast.store import operations as op
 
 from .entries import PREFERENCE, Audience, ContextBlock, Delta, KnowledgeEntry, Known, StableBlock
 from .knowledge import Knowledge
@@ -100,7 +101,9 @@ class Surfacing:
                 return block
             pin = Pin(tenant=tenant, key=key, text=block.text, entries=block.entries, made_at=at, until=at + PINNED_US)
             try:
-                pin = store.put_pin(pin).result(self._timeout)  # of two that begin at once the first one counts
+                pin = store.write(op.PutPin(pin)).result(
+                    self._timeout
+                )  # of two that begin at once the first one counts
             except (HoldfastError, TimeoutError) as error:
                 warn_once(logger, "a stable memory block could not be pinned: %s", error)
         return StableBlock(text=pin.text, entries=pin.entries)

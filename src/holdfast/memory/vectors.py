@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.notices import warn_once
 from holdfast.store import KnowledgeEntry, KnowledgeFilter, KnowledgeVector, Store
+from holdfast.store import operations as op
 
 from .embedders import Embedder
 from .knowledge import stored
@@ -65,7 +66,7 @@ class Vectors:
             KnowledgeVector(id=entry.id, revision=entry.revision, data=row.astype("<f4").tobytes())
             for entry, row in zip(entries, rows, strict=True)
         ]
-        return stored(self._store.put_vectors(self._tenant, self._embedder.name, vectors))
+        return stored(self._store.write(op.PutVectors(self._tenant, self._embedder.name, vectors)))
 
     def search(self, query: str, among: KnowledgeFilter, limit: int) -> list[tuple[str, float]]:
         """The ids of the `limit` nearest entries that the filter leaves, with their cosines, nearest first, ties by the

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from . import operations
     from .blobs import PRIVATE_FILE, blobs_of, make_private_directory
     from .interface import Store, VersionConflictError, Writes
-    from .operations import Commit, OnConflict, Operation, PutCall
+    from .operations import OnConflict, Operation
     from .rows import (
         SUBSCRIPTION,
         BillExtent,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         CallHour,
         CallStatus,
         Edit,
-        EventHour,
         EventRow,
         Injection,
         KnowledgeEntry,
@@ -61,12 +61,13 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
+            "": "operations",
             ".blobs": "PRIVATE_FILE blobs_of make_private_directory",
             ".interface": "Store VersionConflictError Writes",
-            ".operations": "Commit OnConflict Operation PutCall",
+            ".operations": "OnConflict Operation",
             ".rows": (
                 "BillExtent BillPart BillQuestion BillSums Blob Break CacheEffectiveness Call CallDraft "
-                "CallHour CallStatus Edit EventHour EventRow Injection KnowledgeEntry KnowledgeFilter "
+                "CallHour CallStatus Edit EventRow Injection KnowledgeEntry KnowledgeFilter "
                 "KnowledgeRevision KnowledgeVector Lane Ledger ModelEffectiveness Owner Pin Pool Projects "
                 "Pruned SUBSCRIPTION Session SessionActivity ShownEntry StoredEvent is_subscription "
                 "pack_records"

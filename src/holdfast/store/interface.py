@@ -24,20 +24,17 @@ from typing import TypeVar
 from holdfast.records.events import Envelope
 
 from ..errors import HoldfastError
-from . import operations as op
-from .operations import OnConflict, Operation, event_rows
+from .operations import Operation
 from .rows import (
     BillExtent,
     BillQuestion,
     BillSums,
-    Blob,
     Break,
     CacheEffectiveness,
     Call,
     CallHour,
     CallStatus,
     Edit,
-    EventHour,
     Injection,
     KnowledgeEntry,
     KnowledgeFilter,
@@ -45,7 +42,6 @@ from .rows import (
     KnowledgeVector,
     Lane,
     Ledger,
-    Owner,
     Pin,
     Pool,
     Pruned,
@@ -65,7 +61,7 @@ class VersionConflictError(HoldfastError):
 
 
 class Writes(ABC):
-    """Writes, alone or as parts of a batch. Every method makes one operation; only `write` is a store's own."""
+    """Takes writes, one by one or as parts of a batch; they are those of `operations`."""
 
     @abstractmethod
     def write(self, operation: Operation[T]) -> Future[T]:
@@ -74,95 +70,6 @@ class Writes(ABC):
     def post(self, operation: Operation[T]) -> None:
         """The same for a caller who wants no answer."""
         self.write(operation)
-
-    def put_session(self, session: Session) -> Future[None]:
-        return self.write(op.PutSession(session))
-
-    def put_account(self, name: str, tenant: str, *, at: int) -> Future[None]:
-        """A login token's tenant, or what links two of them, belongs to the account that is known as this tenant."""
-        return self.write(op.PutAccount(name, tenant, at))
-
-    def put_lane(self, lane: Lane) -> Future[None]:
-        return self.write(op.PutLane(lane))
-
-    def end_lane(self, tenant: str, lane: str, at: int) -> Future[None]:
-        """Mark the lane ended and drop its ledger, edits and blobs; its calls and breaks stay."""
-        return self.write(op.EndLane(tenant, lane, at))
-
-    def delete_session(self, tenant: str, session: str) -> Future[None]:
-        """Remove a session with all its lanes, calls, breaks, events and blobs; rollups of hours stay."""
-        return self.write(op.DeleteSession(tenant, session))
-
-    def put_ledger(
-        self, tenant: str, lane: str, data: bytes, *, expected: int, on_conflict: OnConflict = "refuse"
-    ) -> Future[int]:
-        """Replace version `expected` (0: there is none yet); gives the version that is stored then, `expected + 1`
-        unless it was another one before: then `on_conflict` says what happens."""
-        return self.write(op.PutLedger(tenant, lane, data, expected, on_conflict))
-
-    def put_pool(
-        self, tenant: str, model: str, data: bytes, *, expected: int, on_conflict: OnConflict = "refuse"
-    ) -> Future[int]:
-        """The same for what a tenant's lanes share."""
-        return self.write(op.PutPool(tenant, model, data, expected, on_conflict))
-
-    def put_injection(self, tenant: str, lane: str, data: bytes, *, expected: int) -> Future[int]:
-        """The same for what was injected into a lane."""
-        return self.write(op.PutInjection(tenant, lane, data, expected))
-
-    def put_edit(
-        self, tenant: str, lane: str, block: str, replacement: bytes, *, at: int, data: bytes | None = None
-    ) -> Future[Edit]:
-        """Record an edit once. The same bytes again change nothing; other bytes are refused."""
-        return self.write(op.PutEdit(tenant, lane, block, replacement, at, data))
-
-    def put_blob(self, tenant: str, owner: Owner, data: bytes, *, at: int) -> Future[Blob]:
-        """Store bytes under their digest, as long as one of their owners is there."""
-        return self.write(op.PutBlob(tenant, owner, data, at))
-
-    def put_call(self, call: Call, events: Iterable[Envelope] = ()) -> Future[None]:
-        """Insert the call, or replace it as a whole, with its events."""
-        return self.write(op.PutCall(call, event_rows(events, encode=False)))
-
-    def end_calls(self, calls: Iterable[Call]) -> Future[int]:
-        """Replace calls, each only if it is still pending and its answer has not begun since; gives how many."""
-        return self.write(op.EndCalls(tuple(calls)))
-
-    def put_break(self, break_: Break) -> Future[None]:
-        return self.write(op.PutBreak(break_))
-
-    def append_events(self, tenant: str, envelopes: Iterable[Envelope]) -> Future[int]:
-        """Append them all or none; gives their number."""
-        return self.write(op.AppendEvents(tenant, event_rows(envelopes)))
-
-    def put_mark(self, name: str, at: int) -> Future[None]:
-        """When something happened to the store as a whole; the latest counts."""
-        return self.write(op.PutMark(name, at))
-
-    def put_knowledge(self, entry: KnowledgeEntry, *, expected: int, operation: str, by: str) -> Future[KnowledgeEntry]:
-        """Write an entry over its revision `expected` (0: it is new); what it said before stays in its history. Gives
-        it with its new revision. VersionConflictError if it has another one by now, or the id is taken."""
-        return self.write(op.PutKnowledge(entry, expected, operation, by))
-
-    def erase_knowledge(self, tenant: str, id: str) -> Future[bool]:
-        """Remove an entry for good, with its history, its vector, all that says when it was shown, and the pinned
-        texts that name it."""
-        return self.write(op.EraseKnowledge(tenant, id))
-
-    def put_vectors(self, tenant: str, model: str, vectors: Iterable[KnowledgeVector]) -> Future[int]:
-        """What entries mean to `model`; one of another revision than the entry's is left out. Gives how many count."""
-        return self.write(op.PutVectors(tenant, model, tuple(vectors)))
-
-    def put_pin(self, pin: Pin) -> Future[Pin]:
-        """Pin a text, unless one of its key holds at `made_at`: gives the one that counts."""
-        return self.write(op.PutPin(pin))
-
-    def put_shown(
-        self, tenant: str, entries: Iterable[tuple[str, str]], *, at: int, session: str, lane: str, place: str, why: str
-    ) -> Future[int]:
-        """Entries were put into a prompt, each with the hash of what was said (empty: that it was withdrawn). Noted is
-        the latest revision that said so; those that are there no more are left out. Gives how many were noted."""
-        return self.write(op.PutShown(tenant, tuple(entries), at, session, lane, place, why))
 
 
 class Store(Writes):
@@ -203,7 +110,7 @@ class Store(Writes):
 
     @abstractmethod
     def account(self, name: str) -> str | None:
-        """The tenant that `put_account` gave."""
+        """The tenant that `PutAccount` gave."""
 
     @abstractmethod
     def tenants(self) -> list[str]:
@@ -355,10 +262,6 @@ class Store(Writes):
         """Sums of the hours that begin in the window."""
 
     @abstractmethod
-    def event_hours(self, start: int, end: int, tenant: str | None = None) -> list[EventHour]:
-        """Numbers of events of the hours that begin in the window."""
-
-    @abstractmethod
     def event_counts(self, start: int, end: int, tenant: str | None = None) -> dict[str, int]:
         """How many events of each type are in the window, to the microsecond."""
 
@@ -446,7 +349,7 @@ class Store(Writes):
 
     @abstractmethod
     def marks(self) -> dict[str, int]:
-        """What `put_mark` wrote."""
+        """What `PutMark` wrote."""
 
     @abstractmethod
     def check(self, *, whole: bool = False) -> None:

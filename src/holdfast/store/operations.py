@@ -6,7 +6,7 @@ together only the last need be made: `combine` makes one operation of two, witho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from msgspec import Struct
@@ -65,20 +65,28 @@ class Commit(Operation[None], frozen=True):
 
 
 class PutSession(Operation[None], frozen=True):
+    """Inserts a session, or replaces it as a whole."""
+
     session: Session
 
 
 class PutAccount(Operation[None], frozen=True):
+    """A login token's tenant, or what links two of them, belongs to the account that is known as this tenant."""
+
     name: str
     tenant: str
     at: int
 
 
 class PutLane(Operation[None], frozen=True):
+    """Inserts a lane, or replaces it as a whole."""
+
     lane: Lane
 
 
 class EndLane(Operation[None], frozen=True):
+    """Marks the lane ended and drops its ledger, edits and blobs; its calls and breaks stay."""
+
     independent = False
 
     tenant: str
@@ -87,6 +95,8 @@ class EndLane(Operation[None], frozen=True):
 
 
 class DeleteSession(Operation[None], frozen=True):
+    """Removes a session with all its lanes, calls, breaks, events and blobs; rollups of hours stay."""
+
     independent = False
 
     tenant: str
@@ -95,7 +105,7 @@ class DeleteSession(Operation[None], frozen=True):
 
 class PutVersion(Operation[int], frozen=True, gc=False):
     """Takes a value from version `expected` (0: there is none) to the next, or as many on as operations it stands
-    for."""
+    for; gives the version that is stored then, `expected + 1` unless it was another one before."""
 
     tenant: str
     name: str
@@ -133,6 +143,8 @@ class PutInjection(PutVersion, frozen=True, gc=False):
 
 
 class PutEdit(Operation[Edit], frozen=True):
+    """Records an edit once. The same bytes again change nothing; other bytes are refused."""
+
     tenant: str
     lane: str
     block: str
@@ -142,6 +154,8 @@ class PutEdit(Operation[Edit], frozen=True):
 
 
 class PutBlob(Operation[Blob], frozen=True):
+    """Stores bytes under their digest, as long as one of their owners is there."""
+
     tenant: str
     owner: Owner
     data: bytes
@@ -169,7 +183,7 @@ class EndCalls(Operation[int], frozen=True):
 
     independent = False
 
-    calls: tuple[Call, ...]
+    calls: Sequence[Call]
 
     @property
     def rows(self) -> int:
@@ -181,8 +195,14 @@ class PutBreak(Operation[None], frozen=True):
 
 
 class AppendEvents(Operation[int], frozen=True):
+    """Appends all events or none; gives their number."""
+
     tenant: str
     events: tuple[EventRow, ...]
+
+    @classmethod
+    def of(cls, tenant: str, envelopes: Iterable[Envelope]) -> AppendEvents:
+        return cls(tenant, event_rows(envelopes))
 
     @property
     def rows(self) -> int:
@@ -190,11 +210,16 @@ class AppendEvents(Operation[int], frozen=True):
 
 
 class PutMark(Operation[None], frozen=True):
+    """When something happened to the store as a whole; the latest counts."""
+
     name: str
     at: int
 
 
 class PutKnowledge(Operation[KnowledgeEntry], frozen=True):
+    """Writes an entry over its revision `expected` (0: it is new); what it said before stays in its history. Gives it
+    with its new revision. VersionConflictError if it has another one by now, or the id is taken."""
+
     entry: KnowledgeEntry
     expected: int
     operation: str
@@ -202,14 +227,19 @@ class PutKnowledge(Operation[KnowledgeEntry], frozen=True):
 
 
 class EraseKnowledge(Operation[bool], frozen=True):
+    """Removes an entry for good, with its history, its vector, all that says when it was shown, and the pinned texts
+    that name it."""
+
     tenant: str
     id: str
 
 
 class PutVectors(Operation[int], frozen=True):
+    """What entries mean to `model`; one of another revision than the entry's is left out. Gives how many count."""
+
     tenant: str
     model: str
-    vectors: tuple[KnowledgeVector, ...]
+    vectors: Sequence[KnowledgeVector]
 
     @property
     def rows(self) -> int:
@@ -217,14 +247,17 @@ class PutVectors(Operation[int], frozen=True):
 
 
 class PutPin(Operation[Pin], frozen=True):
+    """Pins a text, unless one of its key holds at `made_at`: gives the one that counts."""
+
     pin: Pin
 
 
 class PutShown(Operation[int], frozen=True):
-    """Entries by id, each with the hash of what was said of it."""
+    """Entries were put into a prompt, by id, each with the hash of what was said (empty: that it was withdrawn). Noted
+    is the latest revision that said so; those that are there no more are left out. Gives how many were noted."""
 
     tenant: str
-    entries: tuple[tuple[str, str], ...]
+    entries: Sequence[tuple[str, str]]
     at: int
     session: str
     lane: str

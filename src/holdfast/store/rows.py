@@ -308,13 +308,6 @@ class CallHour(Struct, frozen=True, kw_only=True):
     cost: Decimal
 
 
-class EventHour(Struct, frozen=True, kw_only=True):
-    hour: int
-    tenant: str
-    type: str
-    count: int
-
-
 class Pruned(Struct, frozen=True, kw_only=True):
     """What retention removed; `before` is the whole hour it went up to."""
 

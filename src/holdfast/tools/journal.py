@@ -15,6 +15,7 @@ import msgspec
 from msgspec import inspect
 
 from holdfast.records.events import IDS, Actor, Bus, Envelope, Event, utc_microseconds
+from holdfast.store import operations as op
 
 from .text_limits import mend
 
@@ -52,7 +53,7 @@ class ToolJournal:
             if self._listener is not None:
                 self._listener(envelope)
             if self._store is not None:
-                self._store.append_events(self._tenant, [envelope])
+                self._store.write(op.AppendEvents.of(self._tenant, [envelope]))
             if self.bus is not None:
                 self.bus.publish(envelope)
         except Exception:

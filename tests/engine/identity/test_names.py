@@ -13,6 +13,7 @@ from holdfast.engine import Lane
 from holdfast.engine.identity import Identity
 from holdfast.store import Lane as LaneRow
 from holdfast.store import open_store
+from holdfast.store import operations as op
 from tests.engine.identity.desk import Desk, headers_of, run_of, words
 
 SAFE = re.compile(r"[A-Za-z0-9._:@-]{1,130}").fullmatch
@@ -132,7 +133,7 @@ def test_a_parent_is_found_in_the_store_after_a_restart(tmp_path: Path) -> None:
         tenant = desk.identities.tenant({}, "")
         main = f"{UUID}/main/claude-sonnet-4-5"
         for id_ in (main, f"{UUID}/side"):
-            store.put_lane(LaneRow(tenant=tenant, id=id_, session=UUID, model="", started_at=1)).result()
+            store.write(op.PutLane(LaneRow(tenant=tenant, id=id_, session=UUID, model="", started_at=1))).result()
         headers = {"x-claude-code-session-id": UUID, "x-claude-code-agent-id": "a1"}
         assert _send(desk, headers).lane.parent == main
         other = {**headers, "x-claude-code-session-id": "other"}

@@ -11,8 +11,9 @@ import pytest
 from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identity, lane_store
 from holdfast.errors import HoldfastError
-from holdfast.store import Call, Session, SqliteStore, Store, open_store
+from holdfast.store import Call, Operation, Session, SqliteStore, Store, open_store
 from holdfast.store import Lane as LaneRow
+from holdfast.store import operations as op
 from holdfast.store.interface import Writes
 from tests.engine.identity.desk import NOW, Desk, run_of, words
 
@@ -29,7 +30,7 @@ def _remember_session(store: Writes | None, found: Identity) -> None:
     """The engine's part: the session's row."""
     if store is not None:
         row = Session(tenant=found.lane.tenant, id=found.lane.session, started_at=int(NOW * 1e6))
-        store.put_session(row).result()
+        store.write(op.PutSession(row)).result()
 
 
 @pytest.mark.parametrize(
@@ -139,14 +140,15 @@ def test_only_what_changed_is_written(tmp_path: Path, monkeypatch: pytest.Monkey
     with open_store(tmp_path / "h.db") as store:
         desk = Desk(store)
         first = _send(desk, "Hello")
-        written = store.put_lane
+        write = store.write
         rows: list[LaneRow] = []
 
-        def count(row: LaneRow) -> Any:
-            rows.append(row)
-            return written(row)
+        def count(operation: Operation[Any]) -> Any:
+            if isinstance(operation, op.PutLane):
+                rows.append(operation.lane)
+            return write(operation)
 
-        monkeypatch.setattr(store, "put_lane", count)
+        monkeypatch.setattr(store, "write", count)
         desk.identities.unanswered(first)
         assert _send(desk, "Hello").lane == first.lane
         assert rows == []
@@ -158,7 +160,7 @@ def test_only_what_changed_is_written(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_lane_that_has_ended_is_left_alone(tmp_path: Path) -> None:
     with open_store(tmp_path / "h.db") as store:
         lane = _send(Desk(store), "Hello").lane
-        store.end_lane(lane.tenant, lane.id, int(NOW * 1e6)).result()
+        store.write(op.EndLane(lane.tenant, lane.id, int(NOW * 1e6))).result()
         assert _send(Desk(store), "Hello", "Hi", "Go on").lane != lane
 
 
@@ -171,7 +173,7 @@ def test_rows_of_somebody_else_are_no_matter(tmp_path: Path, data: bytes | str |
         assert row.data is not None
         raw = row.data.replace(b"chain-1", b"other-1") if isinstance(data, str) else data
         fields = {name: getattr(row, name) for name in row.__struct_fields__} | {"data": raw}
-        store.put_lane(LaneRow(**fields)).result()
+        store.write(op.PutLane(LaneRow(**fields))).result()
         assert _send(Desk(store), "Hello", "Hi", "Go on").lane != lane
 
 
@@ -196,7 +198,7 @@ def test_no_more_lanes_are_loaded_than_are_of_use(tmp_path: Path, monkeypatch: p
         for number in range(5):
             found = desk.send(HEADERS, desk.body("anthropic", words(f"Hello {number}")))
             row = Session(tenant=found.lane.tenant, id=found.lane.session, started_at=number)
-            store.put_session(row).result()
+            store.write(op.PutSession(row)).result()
             lanes.append(found.lane)
         desk = Desk(store)
         again = [desk.send(HEADERS, desk.body("anthropic", words(f"Hello {n}", "Hi", "Go on"))).lane for n in range(5)]
@@ -249,7 +251,7 @@ def test_what_was_used_last_is_found_among_many_that_began_later(
             desk.now += 1
             other = _send(desk, f"another {number}")
             later = Session(tenant=other.lane.tenant, id=other.lane.session, started_at=int(desk.now * 1e6))
-            store.put_session(later).result()
+            store.write(op.PutSession(later)).result()
         desk.now += 1
         assert _send(desk, "the first", "an answer", "more", "yes", "and more").lane == first.lane
         call = Call(
@@ -260,7 +262,7 @@ def test_what_was_used_last_is_found_among_many_that_began_later(
             model="anthropic:claude-opus-5-5",
             started_at=int(desk.now * 1e6),
         )
-        store.put_call(call).result()
+        store.write(op.PutCall(call)).result()
     with open_store(tmp_path / "h.db") as store:
         again, found = Desk(store), ("the first", "an answer", "more", "yes", "and more", "well", "go on")
         again.now = desk.now + 5

@@ -24,6 +24,7 @@ from holdfast.simulator import HttpRequest, HttpResponse, Simulator, VirtualCloc
 from holdfast.simulator.provider import Exchange
 from holdfast.store import Call as Row
 from holdfast.store import Session, SqliteStore, open_store
+from holdfast.store import operations as op
 from holdfast.wire import DIALECTS
 from tests.engine.driver import HEADERS, MODELS
 from tests.properties.sessions import PATHS
@@ -136,7 +137,7 @@ class Door:
     def rows(self) -> list[Row]:
         """The calls that are stored, oldest first."""
         assert self.store is not None
-        self.store.put_session(Session(tenant="-", id="-", started_at=0)).result(30)  # it comes behind them
+        self.store.write(op.PutSession(Session(tenant="-", id="-", started_at=0))).result(30)  # it comes behind them
         return self.store.calls()
 
 

@@ -21,6 +21,7 @@ from holdfast.report.explainer.sessions import MOST_BREAKS
 from holdfast.report.logs.discovery import records, sources
 from holdfast.report.logs.records import BrokenSource, LoggedBreak, LoggedRequest
 from holdfast.store import open_existing, open_store
+from holdfast.store import operations as op
 from tests.report.explainer.logs import DAY, OPUS, billed, breaks, explained, lines, told
 from tests.report.workday import work
 from tests.store.samples import NOON, call, usage
@@ -247,13 +248,15 @@ def test_parallel_calls_that_the_gateway_judged_are_not_judged_again(
     path = tmp_path / "holdfast.db"
     with open_store(path) as store:
         for number, (read, written) in enumerate([(0, 8_000), (12_000, 0), (8_000, 4_000)]):
-            store.put_call(
-                call(
-                    id=f"call-{number}",
-                    started_at=NOON + number,
-                    first_token_at=NOON + 900_000,
-                    usage=usage(read=read, w5=written, w1=0),
-                    verdict=verdict,
+            store.write(
+                op.PutCall(
+                    call(
+                        id=f"call-{number}",
+                        started_at=NOON + number,
+                        first_token_at=NOON + 900_000,
+                        usage=usage(read=read, w5=written, w1=0),
+                        verdict=verdict,
+                    )
                 )
             )
     assert explained_store(path).totals.breaks == breaks

@@ -13,6 +13,7 @@ from holdfast.records import usage
 from holdfast.report.logs import bodies, chat, gateway_store, shapes
 from holdfast.report.logs.records import BrokenSource, LoggedBreak, LoggedRequest
 from holdfast.store import Break, Call, Lane, open_existing, open_store
+from holdfast.store import operations as op
 from holdfast.store.sqlite.schema import VERSIONS
 from tests.report.logs.request_logs import is_mine
 from tests.report.workday import CHAT, CODING, GPT, HAIKU, NEW, SONNET, Workday, work
@@ -117,7 +118,7 @@ def put(path: Path, calls: int, *, at: int = 1_000_000, lanes: int = 1) -> None:
     """A session with so many calls, three at a time, each tenth with a break."""
     with open_store(path) as store:
         for lane in range(lanes):
-            store.put_lane(Lane(tenant="t", id=f"s/{lane}", session="s", model="m", started_at=at))
+            store.write(op.PutLane(Lane(tenant="t", id=f"s/{lane}", session="s", model="m", started_at=at)))
         for number in range(calls):
             name = f"c{number:06}"
             call = Call(
@@ -132,20 +133,22 @@ def put(path: Path, calls: int, *, at: int = 1_000_000, lanes: int = 1) -> None:
                 usage=usage(input=number, output=1),
                 verdict=b"{}",
             )
-            store.put_call(call)
+            store.write(op.PutCall(call))
             if number % 10 == 0:
-                store.put_break(
-                    Break(
-                        tenant="t",
-                        id=f"b{number:06}",
-                        call=name,
-                        session="s",
-                        lane=call.lane,
-                        model="m",
-                        at=at + number // 3 + 500,
-                        cause="unknown",
-                        tokens=number,
-                        data=b"not JSON",
+                store.write(
+                    op.PutBreak(
+                        Break(
+                            tenant="t",
+                            id=f"b{number:06}",
+                            call=name,
+                            session="s",
+                            lane=call.lane,
+                            model="m",
+                            at=at + number // 3 + 500,
+                            cause="unknown",
+                            tokens=number,
+                            data=b"not JSON",
+                        )
                     )
                 )
         store.flush()

@@ -27,6 +27,7 @@ from holdfast.report.logs.discovery import LogReader, sources
 from holdfast.report.logs.records import BrokenSource, LoggedRequest, Record, Source
 from holdfast.report.logs.selection import TURN, SecondReading, SessionChooser, TraceBuilder
 from holdfast.store import Call, open_store
+from holdfast.store import operations as op
 from holdfast.wire import DIALECTS
 from tests.lab.recordings import needs_recordings, own, recorded
 from tests.lab.replay.coding_sessions import coding_session
@@ -275,7 +276,7 @@ def test_pings_of_the_gateway_are_no_requests(tmp_path: Path) -> None:
             call = Call(
                 tenant="t", id=f"c{number}", session="s", lane="l", model=f"anthropic:{OPUS}", started_at=number
             )
-            store.put_call(replace(call, kind=kind, status="settled", usage=usage(read=900, writes={"5m": 9})))
+            store.write(op.PutCall(replace(call, kind=kind, status="settled", usage=usage(read=900, writes={"5m": 9}))))
     picking, again = read(path)
     [log] = again.tracing.traces()
     assert [step.lane.removeprefix(f"anthropic:{OPUS}") for step in log.steps] == ["", "", " side#sidechain"]

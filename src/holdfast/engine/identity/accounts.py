@@ -21,6 +21,7 @@ import msgspec
 from holdfast.errors import HoldfastError
 from holdfast.notices import warn_once
 from holdfast.store import Store
+from holdfast.store import operations as op
 from holdfast.wire import Body
 
 from .session_names import Headers, json_of, keyed, named
@@ -207,7 +208,7 @@ class Accounts:
         if self._store is None:
             return
         try:
-            self._store.put_account(name, tenant, at=round(now * 1e6))
+            self._store.write(op.PutAccount(name, tenant, at=round(now * 1e6)))
         except _PROBLEMS as error:
             warn_once(_log, "a renewed login will not be recognised after a restart: %s", error)
 

@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.notices import warn_once
 from holdfast.store import Lane as LaneRow
 from holdfast.store import Store
+from holdfast.store import operations as op
 
 from ..lane import Lane
 from .continuation import SIZE
@@ -93,7 +94,7 @@ def save(store: Store, record: LaneRecord) -> None:
         data=data,
     )
     try:
-        store.put_lane(row)
+        store.write(op.PutLane(row))
     except _PROBLEMS as error:
         warn_once(_log, "the lane will not be recognised after a restart: %s", error)
     record.saved = same

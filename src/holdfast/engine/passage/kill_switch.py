@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from holdfast.store import Store
+from holdfast.store import operations as op
 
 from .fail_open import quiet
 
@@ -82,7 +83,7 @@ class Switch:
         self._noted = off
         if self._store is not None:
             with quiet("the switch"):
-                self._store.put_mark(_FROM if off else _UNTIL, round(self._clock() * 1_000_000))
+                self._store.write(op.PutMark(_FROM if off else _UNTIL, round(self._clock() * 1_000_000)))
         return True
 
     def close(self) -> None:

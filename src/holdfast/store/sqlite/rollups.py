@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.records import Usage
 
 from ..interface import Store
-from ..rows import CacheEffectiveness, CallHour, EventHour
+from ..rows import CacheEffectiveness, CallHour
 from ..sums import EXACT, HOUR, effectiveness, hour_of
 from .connections import Questions
 
@@ -127,13 +127,6 @@ class HourQuestions(Questions, Store):
                     break
                 total, first = total + count, hour
         return first
-
-    def event_hours(self, start: int, end: int, tenant: str | None = None) -> list[EventHour]:
-        where, values = _window("hour", (start, end), tenant)
-        sql = f"SELECT hour, tenant, type, count FROM event_hours WHERE {where} ORDER BY hour, tenant, type"
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(sql, values).fetchall()
-        return [EventHour(hour=hour, tenant=owner, type=name, count=count) for hour, owner, name, count in rows]
 
     def event_counts(self, start: int, end: int, tenant: str | None = None) -> dict[str, int]:
         counts: Counter[str] = Counter()

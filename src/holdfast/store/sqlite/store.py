@@ -149,10 +149,6 @@ class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuesti
     def path(self) -> Path:
         return self._path
 
-    @property
-    def failed_writes(self) -> int:
-        return self.writer.failed
-
     def close(self) -> None:
         _shut(self.writer, self.readers)
         self._finish.detach()
@@ -196,7 +192,7 @@ class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuesti
 
     def check(self, *, whole: bool = False) -> None:
         now, before = time.time_ns() // 1_000, self.trouble()
-        self.put_mark(integrity.SEEN, now).result(_CHECK_S)
+        self.write(op.PutMark(integrity.SEEN, now)).result(_CHECK_S)
         integrity.check_open(self.path, self._blobs, now, whole=whole)
         if before is not None:  # there may be room for a mark and not for a call
             raise before
