@@ -117,32 +117,29 @@ async def test_one_without_our_variable_ends_at_the_time_limit_too(tmp_path: Pat
 
 
 @pytest.mark.parametrize("end", ["stop", "close", "cancel"])
-def test_in_the_background_they_live_until_it_is_ended(
+async def test_in_the_background_they_live_until_it_is_ended(
     tmp_path: Path, token: str, end: str, bystander: subprocess.Popen[bytes]
 ) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path) as bench:
-            session = await bench.sessions.create()
-            command = f"{daemons(token)['deaf']}; sleep {token}"
-            if end == "cancel":
-                cancel = Cancel()
-                asked = asyncio.create_task(session.ask(calls(("run_command", {"command": command})), cancel=cancel))
-                await there(token)
-                cancel.set()
-                await asked
-                await gone(token)
-                return
-            await session.ask(calls(("run_command", {"command": command, "background": True})))
+    async with Bench(tmp_path) as bench:
+        session = await bench.sessions.create()
+        command = f"{daemons(token)['deaf']}; sleep {token}"
+        if end == "cancel":
+            cancel = Cancel()
+            asked = asyncio.create_task(session.ask(calls(("run_command", {"command": command})), cancel=cancel))
             await there(token)
-            await asyncio.sleep(0.3)
-            assert left(token)
-            if end == "stop":
-                await session.ask(calls(("process_stop", {"process": "p1"})))
-            else:
-                await session.close()
-            assert left(token) == []
-
-    asyncio.run(main())
+            cancel.set()
+            await asked
+            await gone(token)
+            return
+        await session.ask(calls(("run_command", {"command": command, "background": True})))
+        await there(token)
+        await asyncio.sleep(0.3)
+        assert left(token)
+        if end == "stop":
+            await session.ask(calls(("process_stop", {"process": "p1"})))
+        else:
+            await session.close()
+        assert left(token) == []
 
 
 async def test_one_command_does_not_end_those_of_another(tmp_path: Path, token: str) -> None:

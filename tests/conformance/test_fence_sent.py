@@ -3,7 +3,6 @@ rewritten stays so."""
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -59,48 +58,41 @@ def departures(bench: Bench) -> list[str | None]:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_c4_c31_what_was_masked_stays_masked_to_the_byte_also_after_a_restart(tmp_path: Path, clean: bool) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=configured(), tools=(long,)) as bench:
-            session = await bench.sessions.create()
-            await talked(session, bench, 4)
-            assert set(masked(bench)) == {0}  # there is room for them
-            bench.clock.advance(COLD)
-            await talked(session, bench, 1, 4)
-            before = masked(bench)[-1]
-            assert before > 0
-            await bench.restart(clean=clean)
-            session = await bench.sessions.resume(session.id)
-            await session.ask("and on")
-            assert masked(bench)[-1] == before
-            assert departures(bench) == ["priced_edit"]
-
-    asyncio.run(main())
-
-
-def test_c31_c32_under_the_fence_something_is_rewritten_only_with_a_price(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=configured(), tools=(long,)) as bench:
-            session = await bench.sessions.create()
-            await talked(session, bench, 14)
-            assert set(departures(bench)) <= {"priced_edit"}
-            assert len(departures(bench)) <= 2  # and not with every result that is too much
-            assert not bench.breaks()
-
-    asyncio.run(main())
+async def test_c4_c31_what_was_masked_stays_masked_to_the_byte_also_after_a_restart(
+    tmp_path: Path, clean: bool
+) -> None:
+    async with Bench(tmp_path, config=configured(), tools=(long,)) as bench:
+        session = await bench.sessions.create()
+        await talked(session, bench, 4)
+        assert set(masked(bench)) == {0}  # there is room for them
+        bench.clock.advance(COLD)
+        await talked(session, bench, 1, 4)
+        before = masked(bench)[-1]
+        assert before > 0
+        await bench.restart(clean=clean)
+        session = await bench.sessions.resume(session.id)
+        await session.ask("and on")
+        assert masked(bench)[-1] == before
+        assert departures(bench) == ["priced_edit"]
 
 
-def test_b5_c31_c32_never_leaves_all_that_was_sent_alone_also_when_cold(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=configured("never"), tools=(long,)) as bench:
-            session = await bench.sessions.create()
-            await talked(session, bench, 6)
-            bench.clock.advance(COLD)
-            await talked(session, bench, 2, 6)
-            assert set(masked(bench)) == {0}
-            assert departures(bench) == []
+async def test_c31_c32_under_the_fence_something_is_rewritten_only_with_a_price(tmp_path: Path) -> None:
+    async with Bench(tmp_path, config=configured(), tools=(long,)) as bench:
+        session = await bench.sessions.create()
+        await talked(session, bench, 14)
+        assert set(departures(bench)) <= {"priced_edit"}
+        assert len(departures(bench)) <= 2  # and not with every result that is too much
+        assert not bench.breaks()
 
-    asyncio.run(main())
+
+async def test_b5_c31_c32_never_leaves_all_that_was_sent_alone_also_when_cold(tmp_path: Path) -> None:
+    async with Bench(tmp_path, config=configured("never"), tools=(long,)) as bench:
+        session = await bench.sessions.create()
+        await talked(session, bench, 6)
+        bench.clock.advance(COLD)
+        await talked(session, bench, 2, 6)
+        assert set(masked(bench)) == {0}
+        assert departures(bench) == []
 
 
 def highest(bench: Bench) -> int:
@@ -111,42 +103,35 @@ def highest(bench: Bench) -> int:
     return 1 + max(marker.block or 0 for marker in DIALECTS[dialect].markers(body))
 
 
-def test_c30_the_fence_is_behind_the_highest_marker_of_the_last_call_as_long_as_that_lives(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=configured(), tools=(long,)) as bench:
-            session = await bench.sessions.create()
-            for turn in range(3):
-                await session.ask(f"turn {turn}")
-                assert bench.engine.fence(session.lane, now=bench.clock.now()) == highest(bench)
-            bench.clock.advance(COLD)
-            assert bench.engine.fence(session.lane, now=bench.clock.now()) == 0
+async def test_c30_the_fence_is_behind_the_highest_marker_of_the_last_call_as_long_as_that_lives(
+    tmp_path: Path,
+) -> None:
+    async with Bench(tmp_path, config=configured(), tools=(long,)) as bench:
+        session = await bench.sessions.create()
+        for turn in range(3):
+            await session.ask(f"turn {turn}")
+            assert bench.engine.fence(session.lane, now=bench.clock.now()) == highest(bench)
+        bench.clock.advance(COLD)
+        assert bench.engine.fence(session.lane, now=bench.clock.now()) == 0
 
-    asyncio.run(main())
 
-
-def test_c34_it_stays_right_when_history_is_trimmed_from_the_front(tmp_path: Path) -> None:
-    async def main() -> None:
-        config = configured(history_turns=2)
-        async with Bench(tmp_path, config=config, tools=(long,)) as bench:
-            session = await bench.sessions.create()
-            for turn in range(9):
-                await session.ask(f"turn {turn}")
-                bench.clock.advance(10)
-                assert bench.engine.fence(session.lane, now=bench.clock.now()) == highest(bench)
-            assert "history_trimmed" in departures(bench)
-            assert not bench.breaks()
-
-    asyncio.run(main())
+async def test_c34_it_stays_right_when_history_is_trimmed_from_the_front(tmp_path: Path) -> None:
+    config = configured(history_turns=2)
+    async with Bench(tmp_path, config=config, tools=(long,)) as bench:
+        session = await bench.sessions.create()
+        for turn in range(9):
+            await session.ask(f"turn {turn}")
+            bench.clock.advance(10)
+            assert bench.engine.fence(session.lane, now=bench.clock.now()) == highest(bench)
+        assert "history_trimmed" in departures(bench)
+        assert not bench.breaks()
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses"])
-def test_c35_every_lane_has_a_fence(tmp_path: Path, dialect: str) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=configured(model=MODELS[dialect]), tools=(long,)) as bench:
-            session = await bench.sessions.create()
-            await session.ask("one")
-            await session.ask("two")
-            assert facts.model(session.model).caching != "none"
-            assert bench.engine.fence(session.lane, now=bench.clock.now()) > 0
-
-    asyncio.run(main())
+async def test_c35_every_lane_has_a_fence(tmp_path: Path, dialect: str) -> None:
+    async with Bench(tmp_path, config=configured(model=MODELS[dialect]), tools=(long,)) as bench:
+        session = await bench.sessions.create()
+        await session.ask("one")
+        await session.ask("two")
+        assert facts.model(session.model).caching != "none"
+        assert bench.engine.fence(session.lane, now=bench.clock.now()) > 0

@@ -50,7 +50,7 @@ async def told(agent: Opened, *loads: str) -> list[str]:
     return agent.results()[-len(loads) :]
 
 
-def test_d1_d3_d4_d13_d14_d34_d36_d37_d64_the_index_of_what_is_on_disk(tmp_path: Path) -> None:
+async def test_d1_d3_d4_d13_d14_d34_d36_d37_d64_the_index_of_what_is_on_disk(tmp_path: Path) -> None:
     everywhere, here = roots(tmp_path)
     write(everywhere, "zip", "Packs files.")
     write(everywhere, "pdf", "Is not seen: the workspace has one of this name.")
@@ -60,92 +60,77 @@ def test_d1_d3_d4_d13_d14_d34_d36_d37_d64_the_index_of_what_is_on_disk(tmp_path:
     write(here, ".hidden")
     (here / "empty").mkdir()
     (here / "notes.md").write_text("no skill", "utf-8")
-
-    async def main() -> None:
-        async with opened(tmp_path, OFF) as agent:
-            (loaded,) = await told(agent, "pdf")
-            lines = "- docs: About docs.\n- pdf: Fills forms, and signs them.\n- zip: Packs files."
-            assert index(agent) == HEADING + lines
-            assert "The body of" not in agent.system()
-            assert "The body of pdf." in loaded
-            assert "unknown" not in loaded
-
-    asyncio.run(main())
+    async with opened(tmp_path, OFF) as agent:
+        (loaded,) = await told(agent, "pdf")
+        lines = "- docs: About docs.\n- pdf: Fills forms, and signs them.\n- zip: Packs files."
+        assert index(agent) == HEADING + lines
+        assert "The body of" not in agent.system()
+        assert "The body of pdf." in loaded
+        assert "unknown" not in loaded
 
 
-def test_d11_d38_without_skills_there_is_no_index(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with opened(tmp_path, OFF) as agent:
-            session = await agent.sessions.create()
-            await session.ask("hello")
-            assert "skills\n" not in agent.system()
-            assert "## Available" not in agent.system()
-
-    asyncio.run(main())
+async def test_d11_d38_without_skills_there_is_no_index(tmp_path: Path) -> None:
+    async with opened(tmp_path, OFF) as agent:
+        session = await agent.sessions.create()
+        await session.ask("hello")
+        assert "skills\n" not in agent.system()
+        assert "## Available" not in agent.system()
 
 
-def test_d9_d63_d72_a_session_keeps_the_skills_that_it_began_with_and_the_next_one_sees_the_new(tmp_path: Path) -> None:
+async def test_d9_d63_d72_a_session_keeps_the_skills_that_it_began_with_and_the_next_one_sees_the_new(
+    tmp_path: Path,
+) -> None:
     _, here = roots(tmp_path)
     write(here, "pdf", "Fills forms.")
-
-    async def main() -> None:
-        async with opened(tmp_path, OFF) as agent:
-            session = await agent.sessions.create()
-            await session.ask("hello")
-            before = agent.system()
-            write(here, "pdf", "Signs forms.", "Another body.")
-            write(here, "zip")
-            await session.ask(calls(("skill_load", {"name": "pdf"}), ("skill_load", {"name": "zip"})))
-            assert agent.system() == before
-            pdf, zipped = agent.results()
-            assert "The body of pdf." in pdf
-            assert "The body of zip." not in zipped
-            (changed,) = await told(agent, "pdf")
-            assert index(agent) == HEADING + "- pdf: Signs forms.\n- zip: About zip."
-            assert "Another body." in changed
-
-    asyncio.run(main())
+    async with opened(tmp_path, OFF) as agent:
+        session = await agent.sessions.create()
+        await session.ask("hello")
+        before = agent.system()
+        write(here, "pdf", "Signs forms.", "Another body.")
+        write(here, "zip")
+        await session.ask(calls(("skill_load", {"name": "pdf"}), ("skill_load", {"name": "zip"})))
+        assert agent.system() == before
+        pdf, zipped = agent.results()
+        assert "The body of pdf." in pdf
+        assert "The body of zip." not in zipped
+        (changed,) = await told(agent, "pdf")
+        assert index(agent) == HEADING + "- pdf: Signs forms.\n- zip: About zip."
+        assert "Another body." in changed
 
 
 @pytest.mark.parametrize(
     ("settings", "listed"),
     [('index = "full"', 60), ('index = "capped"\nindex_chars = 500', 10), ('index = "off"', 0)],
 )
-def test_d69_the_index_can_be_capped_or_switched_off(tmp_path: Path, settings: str, listed: int) -> None:
+async def test_d69_the_index_can_be_capped_or_switched_off(tmp_path: Path, settings: str, listed: int) -> None:
     _, here = roots(tmp_path)
     for number in range(60):
         write(here, f"skill-{number:02}", "Does one of sixty things.")
-
-    async def main() -> None:
-        async with opened(tmp_path, f"{OFF}[skills]\n{settings}\n") as agent:
-            (loaded,) = await told(agent, "skill-59")
-            lines = [line for line in agent.system().splitlines() if line.startswith("- skill-")]
-            assert (len(lines) == listed) if listed in (0, 60) else (0 < len(lines) < 60)
-            assert "The body of skill-59." in loaded  # whatever is listed
-
-    asyncio.run(main())
+    async with opened(tmp_path, f"{OFF}[skills]\n{settings}\n") as agent:
+        (loaded,) = await told(agent, "skill-59")
+        lines = [line for line in agent.system().splitlines() if line.startswith("- skill-")]
+        assert (len(lines) == listed) if listed in (0, 60) else (0 < len(lines) < 60)
+        assert "The body of skill-59." in loaded  # whatever is listed
 
 
-def test_a1_a4_a60_a80_what_is_preloaded_is_tagged_and_every_session_has_a_register_of_its_own(tmp_path: Path) -> None:
+async def test_a1_a4_a60_a80_what_is_preloaded_is_tagged_and_every_session_has_a_register_of_its_own(
+    tmp_path: Path,
+) -> None:
     _, here = roots(tmp_path)
     write(here, "pdf", "Fills forms.", "All about forms. " * 60)
     for name in ("one", "two", "three"):
         write(here, name, body=f"The body of {name}. " + "word " * 8_000)  # too long to be padding
-
-    async def main() -> None:
-        async with opened(tmp_path, '[cache]\npadding = "always"\n[skills]\nmax_activations = 2\n') as agent:
-            pointer, one, two, refused = await told(agent, "pdf", "one", "two", "three")
-            assert "- pdf [preloaded]: Fills forms." in agent.system()
-            assert "- one: About one." in agent.system()
-            assert "All about forms. All" in agent.system()
-            assert "All about forms. All" not in pointer
-            assert "The body of one." in one
-            assert "The body of two." in two
-            assert "The body of three." not in refused  # what is preloaded counts nothing
-            (three,) = await told(agent, "three")
-            assert "The body of three." in three
-
-    asyncio.run(main())
+    async with opened(tmp_path, '[cache]\npadding = "always"\n[skills]\nmax_activations = 2\n') as agent:
+        pointer, one, two, refused = await told(agent, "pdf", "one", "two", "three")
+        assert "- pdf [preloaded]: Fills forms." in agent.system()
+        assert "- one: About one." in agent.system()
+        assert "All about forms. All" in agent.system()
+        assert "All about forms. All" not in pointer
+        assert "The body of one." in one
+        assert "The body of two." in two
+        assert "The body of three." not in refused  # what is preloaded counts nothing
+        (three,) = await told(agent, "three")
+        assert "The body of three." in three
 
 
 @pytest.mark.parametrize(("cap", "allowed"), [(50, True), (49, False)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -65,40 +64,32 @@ async def eventful(bench: Bench) -> None:
     await session.ask("five")
 
 
-def test_b4_b16_b19_b20_b32_b35_b36_b37_b38_every_request_extends_the_one_before_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=settings(agent={"retries": 0})) as bench:
-            await eventful(bench)
-            raws = [raw for _, _, raw in bench.sent]
-            for number in range(1, len(raws)):
-                before, after = keys(bench, number - 1), keys(bench, number)
-                assert after[: len(before)] == before, number  # as a cache sees it
-            for earlier, later in pairwise(raws):
-                was, is_ = bare(earlier), bare(later)
-                assert is_[: len(was)] == was  # no message grew, none was put between others
-            assert {reset for _, reset in bench.sent_by} <= {None, "session_start", "session_load"}
-            assert not bench.breaks()
-            first = next(number for number, raw in enumerate(raws) if b"You said: two" in raw)
-            assert (
-                raws[first - 1].count(b"two") == raws[first].count(b"two") - 1
-            )  # what the model answered, from then on
-            assert all(b"You said: two" in raw for raw in raws[first:])
-
-    asyncio.run(main())
+async def test_b4_b16_b19_b20_b32_b35_b36_b37_b38_every_request_extends_the_one_before_it(tmp_path: Path) -> None:
+    async with Bench(tmp_path, config=settings(agent={"retries": 0})) as bench:
+        await eventful(bench)
+        raws = [raw for _, _, raw in bench.sent]
+        for number in range(1, len(raws)):
+            before, after = keys(bench, number - 1), keys(bench, number)
+            assert after[: len(before)] == before, number  # as a cache sees it
+        for earlier, later in pairwise(raws):
+            was, is_ = bare(earlier), bare(later)
+            assert is_[: len(was)] == was  # no message grew, none was put between others
+        assert {reset for _, reset in bench.sent_by} <= {None, "session_start", "session_load"}
+        assert not bench.breaks()
+        first = next(number for number, raw in enumerate(raws) if b"You said: two" in raw)
+        assert raws[first - 1].count(b"two") == raws[first].count(b"two") - 1  # what the model answered, from then on
+        assert all(b"You said: two" in raw for raw in raws[first:])
 
 
-def test_b14_b27_b29_b31_what_happened_stands_there_with_its_own_time_and_stays(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Bench(tmp_path, config=settings(agent={"retries": 0})) as bench:
-            await eventful(bench)
-            first, last = texts(bench.sent[0][2]), texts(bench.sent[-1][2])
-            assert "Ship it" in "".join(first)
-            for words in ("first thing", "second thing", "verbose", "process p1 started", "process p1 exited"):
-                assert sum(words in text for text in last) == 1, words
-            opened = next(text for text in last if "first thing" in text)
-            toggled = next(text for text in last if "verbose" in text)
-            assert opened[:22] != toggled[:22]  # told together, 100 s after the first of them
-            assert sum("the build needs make" in text for text in last) == 1
-            assert sum("the build needs ninja" in text for text in last) == 1
-
-    asyncio.run(main())
+async def test_b14_b27_b29_b31_what_happened_stands_there_with_its_own_time_and_stays(tmp_path: Path) -> None:
+    async with Bench(tmp_path, config=settings(agent={"retries": 0})) as bench:
+        await eventful(bench)
+        first, last = texts(bench.sent[0][2]), texts(bench.sent[-1][2])
+        assert "Ship it" in "".join(first)
+        for words in ("first thing", "second thing", "verbose", "process p1 started", "process p1 exited"):
+            assert sum(words in text for text in last) == 1, words
+        opened = next(text for text in last if "first thing" in text)
+        toggled = next(text for text in last if "verbose" in text)
+        assert opened[:22] != toggled[:22]  # told together, 100 s after the first of them
+        assert sum("the build needs make" in text for text in last) == 1
+        assert sum("the build needs ninja" in text for text in last) == 1

@@ -375,16 +375,13 @@ class TestInTheBackground:
         assert asyncio.run(whole()) == "a\nb\n[p1: exit code 7]"
         assert session.told[-1] == ProcessExited(process="p1", exit_code=7, background=True)
 
-    def test_waiting_ends_with_the_time_and_with_a_cancellation(self, session: Session, token: str) -> None:
-        async def whole() -> None:
-            await session.call("run_command", command=f"sleep {token}", background=True)
-            assert await session.said("process_output", process="p1", wait_s=0.05) == "[p1: running]"
-            cancel = Cancel()
-            cancel.set()
-            output = await session.call("process_output", cancel=cancel, process="p1", wait_s=100)
-            assert output.content == "[p1: running]"
-
-        asyncio.run(whole())
+    async def test_waiting_ends_with_the_time_and_with_a_cancellation(self, session: Session, token: str) -> None:
+        await session.call("run_command", command=f"sleep {token}", background=True)
+        assert await session.said("process_output", process="p1", wait_s=0.05) == "[p1: running]"
+        cancel = Cancel()
+        cancel.set()
+        output = await session.call("process_output", cancel=cancel, process="p1", wait_s=100)
+        assert output.content == "[p1: running]"
 
     def test_outlives_the_loop_that_started_it(self, session: Session, token: str) -> None:
         session.does("run_command", command=f"echo x; sleep {token}", background=True)

@@ -302,28 +302,25 @@ def test_questions_are_asked_one_at_a_time_and_an_answer_meanwhile_is_used(tmp_p
     assert asked == ["a", "b", "c"]
 
 
-def test_a_question_that_is_given_up_frees_the_way_for_the_next(tmp_path: Path) -> None:
-    async def main() -> None:
-        began = asyncio.Event()
-        told: list[Event] = []
+async def test_a_question_that_is_given_up_frees_the_way_for_the_next(tmp_path: Path) -> None:
+    began = asyncio.Event()
+    told: list[Event] = []
 
-        async def ask(question: Question) -> Decision:
-            if question.subject == "hangs":
-                began.set()
-                await asyncio.Event().wait()
-            return Decision(True)
+    async def ask(question: Question) -> Decision:
+        if question.subject == "hangs":
+            began.set()
+            await asyncio.Event().wait()
+        return Decision(True)
 
-        confirmations = Confirmations(ConfirmSettings(), ask=ask)
-        hanging = asyncio.create_task(confirmations.decide(write(), {"path": "hangs"}, context(tmp_path, told)))
-        await began.wait()
-        hanging.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await hanging
-        assert isinstance(told[-1], ToolConfirmationResolved)
-        assert (await confirmations.decide(write(), {"path": "b"}, context(tmp_path))).allowed
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
+    confirmations = Confirmations(ConfirmSettings(), ask=ask)
+    hanging = asyncio.create_task(confirmations.decide(write(), {"path": "hangs"}, context(tmp_path, told)))
+    await began.wait()
+    hanging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hanging
+    assert isinstance(told[-1], ToolConfirmationResolved)
+    assert (await confirmations.decide(write(), {"path": "b"}, context(tmp_path))).allowed
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 def test_a_question_says_all_of_it_in_printable_characters(tmp_path: Path) -> None:

@@ -293,8 +293,8 @@ def test_cancel_from_another_thread(tmp_path: Path) -> None:
     assert text(answer) == CANCELLED
 
 
-def test_cancel_while_a_call_waits_for_its_turn_or_for_an_answer(tmp_path: Path) -> None:
-    async def main() -> None:
+async def test_cancel_while_a_call_waits_for_its_turn_or_for_an_answer(tmp_path: Path) -> None:
+    async with asyncio.timeout(10):
         writing, cancel = asyncio.Lock(), Cancel()
         asked = asyncio.Event()
 
@@ -317,8 +317,6 @@ def test_cancel_while_a_call_waits_for_its_turn_or_for_an_answer(tmp_path: Path)
         assert not writing.locked()
         (answer,) = await waits.run([call("w")])
         assert text(answer) == "done"
-
-    asyncio.run(asyncio.wait_for(main(), 10))
 
 
 @pytest.mark.parametrize("ignores", [False, True])
@@ -351,35 +349,32 @@ def test_cancelling_the_run_itself_cancels_its_tools_and_propagates(tmp_path: Pa
 
 
 @pytest.mark.parametrize("first", ["late", "stop"])
-def test_cancelling_the_run_while_a_call_is_ending_leaves_nothing_behind(tmp_path: Path, first: str) -> None:
-    async def main() -> None:
-        began, ending, cancel = asyncio.Event(), asyncio.Event(), Cancel()
+async def test_cancelling_the_run_while_a_call_is_ending_leaves_nothing_behind(tmp_path: Path, first: str) -> None:
+    began, ending, cancel = asyncio.Event(), asyncio.Event(), Cancel()
 
-        async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-            began.set()
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                ending.set()
-                await asyncio.sleep(0.02)
-            return ToolOutput()
+    async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ending.set()
+            await asyncio.sleep(0.02)
+        return ToolOutput()
 
-        tool = tool_named("t", run, "write", timeout_s=0.005 if first == "late" else 60)
-        bench = Bench(tmp_path, tool, grace_s=5.0)
-        task = asyncio.create_task(bench.dispatcher.run([call("t")], cancel=cancel))
-        await began.wait()
-        if first == "stop":
-            cancel.set()
-        await ending.wait()
-        for _ in range(3):
-            task.cancel()
-            await asyncio.sleep(0)
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert not time_limits.left_behind
-
-    asyncio.run(main())
+    tool = tool_named("t", run, "write", timeout_s=0.005 if first == "late" else 60)
+    bench = Bench(tmp_path, tool, grace_s=5.0)
+    task = asyncio.create_task(bench.dispatcher.run([call("t")], cancel=cancel))
+    await began.wait()
+    if first == "stop":
+        cancel.set()
+    await ending.wait()
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert not time_limits.left_behind
 
 
 def test_an_exception_that_comes_with_a_cancel_is_not_reported_as_forgotten(tmp_path: Path) -> None:
@@ -401,13 +396,10 @@ def test_an_exception_that_comes_with_a_cancel_is_not_reported_as_forgotten(tmp_
     assert not reported
 
 
-def test_nothing_is_left_behind_after_a_run(tmp_path: Path) -> None:
-    async def main() -> None:
-        bench = Bench(tmp_path, tool_named("t", says()), tool_named("w", raises(ValueError()), "write"))
-        await bench.dispatcher.run([call("t"), call("w"), call("none")], cancel=Cancel())
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
+async def test_nothing_is_left_behind_after_a_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, tool_named("t", says()), tool_named("w", raises(ValueError()), "write"))
+    await bench.dispatcher.run([call("t"), call("w"), call("none")], cancel=Cancel())
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 def test_a_finished_output_survives_a_cancel_that_comes_too_late(tmp_path: Path) -> None:

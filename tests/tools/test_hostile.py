@@ -170,30 +170,27 @@ def test_a_thousand_calls_are_answered_a_few_at_a_time(tmp_path: Path) -> None:
 # Turns that are cut
 
 
-def test_a_guide_of_a_turn_that_was_cut_is_given_again(tmp_path: Path) -> None:
+async def test_a_guide_of_a_turn_that_was_cut_is_given_again(tmp_path: Path) -> None:
     async def forever(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         await asyncio.sleep(60)
         return ToolOutput()
 
-    async def main() -> None:
-        box = opened(
-            tmp_path,
-            tool_named("t", says(), guide="how"),
-            tool_named("f", forever),
-            tool_named("u", says(), guide="why"),
-        )
-        await box.run([call("u")])
-        cut = asyncio.create_task(box.run([call("t"), call("f")]))
-        while "tool:t" not in box.guides.delivered:
-            await asyncio.sleep(0.01)
-        cut.cancel()
-        await asyncio.wait({cut})
-        assert cut.cancelled()
-        assert box.guides.delivered == {"tool:u"}
-        ran = await box.run([call("t")])
-        assert "how" in text(ran.answers[0])
-
-    asyncio.run(main())
+    box = opened(
+        tmp_path,
+        tool_named("t", says(), guide="how"),
+        tool_named("f", forever),
+        tool_named("u", says(), guide="why"),
+    )
+    await box.run([call("u")])
+    cut = asyncio.create_task(box.run([call("t"), call("f")]))
+    while "tool:t" not in box.guides.delivered:
+        await asyncio.sleep(0.01)
+    cut.cancel()
+    await asyncio.wait({cut})
+    assert cut.cancelled()
+    assert box.guides.delivered == {"tool:u"}
+    ran = await box.run([call("t")])
+    assert "how" in text(ran.answers[0])
 
 
 def test_a_session_that_nobody_closed_takes_its_processes_along(tmp_path: Path) -> None:

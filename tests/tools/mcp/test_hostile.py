@@ -29,113 +29,84 @@ def alive(process: int) -> bool:
         return False
 
 
-def test_a_schema_that_takes_for_ever_to_apply_is_left_out() -> None:
-    async def go() -> None:
+async def test_a_schema_that_takes_for_ever_to_apply_is_left_out() -> None:
+    async with asyncio.timeout(20):
         async with hub(hostile("doubling")) as servers:
             (status,) = servers.status()
             assert status.tools == ("mcp__plain__good",)
             assert "refers to itself too often" in status.warnings[0]
 
-    asyncio.run(asyncio.wait_for(go(), 20))
+
+async def test_there_are_never_many_warnings() -> None:
+    async with hub(hostile("bad")) as servers:
+        (status,) = servers.status()
+        assert len(status.warnings) == 21
+        assert status.warnings[-1] == "there are more warnings like these"
 
 
-def test_there_are_never_many_warnings() -> None:
-    async def go() -> None:
-        async with hub(hostile("bad")) as servers:
-            (status,) = servers.status()
-            assert len(status.warnings) == 21
-            assert status.warnings[-1] == "there are more warnings like these"
-
-    asyncio.run(go())
-
-
-def test_all_pages_of_a_list_together_are_no_larger_than_a_message() -> None:
-    async def go() -> None:
-        async with hub(hostile("large"), settings=replace(QUICK, max_message_bytes=100_000)) as servers:
-            (status,) = servers.status()
-            assert len(status.tools) == 6
-            assert status.warnings == ("further tools are left out: its list is larger than a message may be",)
-            assert all(len(hint) <= 200 for tool in servers.tools() for hint in tool.hints)
-
-    asyncio.run(go())
+async def test_all_pages_of_a_list_together_are_no_larger_than_a_message() -> None:
+    async with hub(hostile("large"), settings=replace(QUICK, max_message_bytes=100_000)) as servers:
+        (status,) = servers.status()
+        assert len(status.tools) == 6
+        assert status.warnings == ("further tools are left out: its list is larger than a message may be",)
+        assert all(len(hint) <= 200 for tool in servers.tools() for hint in tool.hints)
 
 
 @pytest.mark.slow
-def test_questions_of_a_server_that_takes_no_answers_do_not_pile_up(tmp_path: Path) -> None:
+async def test_questions_of_a_server_that_takes_no_answers_do_not_pile_up(tmp_path: Path) -> None:
     log = tmp_path / "log"
-
-    async def go() -> None:
-        async with hub(hostile("asking", log), workspace=tmp_path):
-            await until(lambda: "asked" in log.read_text())
-            assert len(asyncio.all_tasks()) < 1_100
-
-    asyncio.run(go())
+    async with hub(hostile("asking", log), workspace=tmp_path):
+        await until(lambda: "asked" in log.read_text())
+        assert len(asyncio.all_tasks()) < 1_100
 
 
 @pytest.mark.slow
-def test_a_call_ends_in_time_where_the_server_does_not_read() -> None:
-    async def go() -> None:
+async def test_a_call_ends_in_time_where_the_server_does_not_read() -> None:
+    async with asyncio.timeout(40):
         async with hub(hostile("deaf", timeout_s=0.2)) as servers:
             began = time.monotonic()
             for _ in range(2):  # the first fills the pipe
                 assert "did not answer within 0.2 s" in await call(servers, "echo", {"text": "x" * 300_000})
             assert time.monotonic() - began < 15
 
-    asyncio.run(asyncio.wait_for(go(), 40))
 
-
-def test_a_child_that_does_not_want_to_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_that_does_not_want_to_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "STOP_S", 0.3)
     log = tmp_path / "log"
-
-    async def go() -> None:
-        async with hub(hostile("parent", log)):
-            assert alive(int(log.read_text().split()[0]))
-        await until(lambda: not alive(int(log.read_text().split()[0])), 5)
-
-    asyncio.run(go())
+    async with hub(hostile("parent", log)):
+        assert alive(int(log.read_text().split()[0]))
+    await until(lambda: not alive(int(log.read_text().split()[0])), 5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["new", "sulking"])
-def test_a_server_whose_list_is_never_the_same_or_never_there_is_not_asked_without_end(
+async def test_a_server_whose_list_is_never_the_same_or_never_there_is_not_asked_without_end(
     how: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-
-    async def go() -> None:
-        async with hub(hostile(how, log)) as servers:
-            servers.attach(Owner(servers.tools()))
-            await asyncio.sleep(1.5)
-            assert len(log.read_text().splitlines()) < 16
-            assert len(servers.status()[0].warnings) <= 2
-
-    asyncio.run(go())
+    async with hub(hostile(how, log)) as servers:
+        servers.attach(Owner(servers.tools()))
+        await asyncio.sleep(1.5)
+        assert len(log.read_text().splitlines()) < 16
+        assert len(servers.status()[0].warnings) <= 2
 
 
-def test_two_who_start_a_hub_start_its_servers_once(tmp_path: Path) -> None:
+async def test_two_who_start_a_hub_start_its_servers_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
-
-    async def go() -> None:
-        servers = hub(plain("plain", "--log", str(log)))
-        await asyncio.gather(servers.start(), servers.start())
-        assert log.read_text().count("notifications/initialized") == 1
-        await servers.close()
-
-    asyncio.run(go())
+    servers = hub(plain("plain", "--log", str(log)))
+    await asyncio.gather(servers.start(), servers.start())
+    assert log.read_text().count("notifications/initialized") == 1
+    await servers.close()
 
 
-def test_a_hub_that_is_closed_while_it_starts_starts_nothing() -> None:
-    async def go() -> None:
-        servers = hub(plain())
-        starting = asyncio.create_task(servers.start())
-        await asyncio.sleep(0)
-        await servers.close()
-        await starting
-        assert servers.tools() == ()
-        assert [task for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")] == []
-
-    asyncio.run(go())
+async def test_a_hub_that_is_closed_while_it_starts_starts_nothing() -> None:
+    servers = hub(plain())
+    starting = asyncio.create_task(servers.start())
+    await asyncio.sleep(0)
+    await servers.close()
+    await starting
+    assert servers.tools() == ()
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")] == []
 
 
 def test_a_redirect_with_an_endless_body_is_not_read_to_its_end() -> None:

@@ -39,87 +39,74 @@ def far(serving: Serving, **fields: Any) -> McpServer:
     return McpServer(name="far", url=serving.url, **fields)
 
 
-def test_tools_at_an_address_are_called_and_change() -> None:
-    async def main() -> None:
-        with Serving(app) as serving:
-            async with hub(far(serving)) as running:
-                assert [tool.name for tool in running.tools()] == [f"mcp__far__{name}" for name in NAMES]
-                assert {tool.effect for tool in running.tools()} == {"network"}
-                owner = Owner(running.tools())
-                running.attach(owner)
-                assert await said(running, "echo", {"text": "hi"}) == "hi"
-                await said(running, "add", {"name": "extra"})
-                await until(lambda: owner.told)
-                assert owner.told == [("add", ("mcp__far__extra",), "")]
-                assert await said(running, "extra", {"text": "x"}) == "extra x"
-                await said(running, "remove", {"name": "extra"})
-                await until(lambda: len(owner.told) == 2)
-                assert owner.told[1][:2] == ("remove", ("mcp__far__extra",))
-                assert running.status()[0].version == "official 2"
-
-    asyncio.run(main())
+async def test_tools_at_an_address_are_called_and_change() -> None:
+    with Serving(app) as serving:
+        async with hub(far(serving)) as running:
+            assert [tool.name for tool in running.tools()] == [f"mcp__far__{name}" for name in NAMES]
+            assert {tool.effect for tool in running.tools()} == {"network"}
+            owner = Owner(running.tools())
+            running.attach(owner)
+            assert await said(running, "echo", {"text": "hi"}) == "hi"
+            await said(running, "add", {"name": "extra"})
+            await until(lambda: owner.told)
+            assert owner.told == [("add", ("mcp__far__extra",), "")]
+            assert await said(running, "extra", {"text": "x"}) == "extra x"
+            await said(running, "remove", {"name": "extra"})
+            await until(lambda: len(owner.told) == 2)
+            assert owner.told[1][:2] == ("remove", ("mcp__far__extra",))
+            assert running.status()[0].version == "official 2"
 
 
-def test_a_server_that_stops_is_noticed_at_once_and_found_again() -> None:
-    async def main() -> None:
-        serving = Serving(app)
-        serving.start()
-        try:
-            async with hub(far(serving)) as running:
-                owner = Owner(running.tools())
-                running.attach(owner)
-                await asyncio.to_thread(serving.stop)
-                await until(lambda: owner.told)
-                assert owner.told[0][:2] == ("remove", tuple(f"mcp__far__{name}" for name in NAMES))
-                assert "the MCP server far is not connected" in owner.told[0][2]
-                serving.start()
-                await until(lambda: len(owner.told) == 2)
-                assert owner.told[1] == ("add", owner.told[0][1], "")
-                assert await said(running, "echo", {"text": "again"}) == "again"
-        finally:
-            serving.stop()
-
-    asyncio.run(main())
+async def test_a_server_that_stops_is_noticed_at_once_and_found_again() -> None:
+    serving = Serving(app)
+    serving.start()
+    try:
+        async with hub(far(serving)) as running:
+            owner = Owner(running.tools())
+            running.attach(owner)
+            await asyncio.to_thread(serving.stop)
+            await until(lambda: owner.told)
+            assert owner.told[0][:2] == ("remove", tuple(f"mcp__far__{name}" for name in NAMES))
+            assert "the MCP server far is not connected" in owner.told[0][2]
+            serving.start()
+            await until(lambda: len(owner.told) == 2)
+            assert owner.told[1] == ("add", owner.told[0][1], "")
+            assert await said(running, "echo", {"text": "again"}) == "again"
+    finally:
+        serving.stop()
 
 
 @pytest.mark.slow
-def test_a_call_in_flight_ends_with_its_server() -> None:
-    async def main() -> None:
-        serving = Serving(app)
-        serving.start()
-        async with hub(far(serving), settings=McpSettings(reconnect_s=60)) as running:
-            waiting = asyncio.create_task(said(running, "wait"))
-            await asyncio.sleep(0.1)
-            await asyncio.to_thread(serving.stop)
-            answer = await asyncio.wait_for(waiting, 10)
-            assert answer.startswith("! The MCP server far ")
-            await until(lambda: running.tools() == ())
-
-    asyncio.run(main())
+async def test_a_call_in_flight_ends_with_its_server() -> None:
+    serving = Serving(app)
+    serving.start()
+    async with hub(far(serving), settings=McpSettings(reconnect_s=60)) as running:
+        waiting = asyncio.create_task(said(running, "wait"))
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(serving.stop)
+        answer = await asyncio.wait_for(waiting, 10)
+        assert answer.startswith("! The MCP server far ")
+        await until(lambda: running.tools() == ())
 
 
-def test_a_server_that_forgot_the_session_is_connected_anew() -> None:
+async def test_a_server_that_forgot_the_session_is_connected_anew() -> None:
     """It was started again so quickly that nothing was refused: it just does not know us."""
+    serving = Serving(app)
+    serving.start()
+    try:
+        async with hub(far(serving)) as running:
+            owner = Owner(running.tools())
+            running.attach(owner)
 
-    async def main() -> None:
-        serving = Serving(app)
-        serving.start()
-        try:
-            async with hub(far(serving)) as running:
-                owner = Owner(running.tools())
-                running.attach(owner)
+            def swap() -> None:
+                serving.stop()
+                serving.start()
 
-                def swap() -> None:
-                    serving.stop()
-                    serving.start()
-
-                await asyncio.to_thread(swap)
-                await until(lambda: [what for what, _, _ in owner.told] == ["remove", "add"])
-                assert await said(running, "echo", {"text": "anew"}) == "anew"
-        finally:
-            serving.stop()
-
-    asyncio.run(main())
+            await asyncio.to_thread(swap)
+            await until(lambda: [what for what, _, _ in owner.told] == ["remove", "add"])
+            assert await said(running, "echo", {"text": "anew"}) == "anew"
+    finally:
+        serving.stop()
 
 
 Answer = tuple[int, str, bytes]
@@ -198,62 +185,50 @@ def test_a_silent_server_is_noticed_by_asking_it() -> None:
     asyncio.run(main())
 
 
-def test_a_server_that_does_not_know_the_question_is_not_lost() -> None:
+async def test_a_server_that_does_not_know_the_question_is_not_lost() -> None:
     def answers(message: dict[str, Any]) -> Answer | None:
         return (404, "text/plain", b"") if message["method"] == "ping" else simple(message)
 
-    async def main() -> None:
-        log: list[str] = []
-        with Serving(scripted(answers, log)) as serving:
-            async with hub(far(serving), settings=McpSettings(ping_s=0.05)) as running:
-                await until(lambda: sum('"ping"' in line for line in log) >= 3)
-                assert running.status()[0].state == "connected"
-
-    asyncio.run(main())
+    log: list[str] = []
+    with Serving(scripted(answers, log)) as serving:
+        async with hub(far(serving), settings=McpSettings(ping_s=0.05)) as running:
+            await until(lambda: sum('"ping"' in line for line in log) >= 3)
+            assert running.status()[0].state == "connected"
 
 
-def test_a_server_that_does_not_answer_when_asked_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_answer_when_asked_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.tools.mcp.connection._PING_S", 0.1)
 
     def answers(message: dict[str, Any]) -> Answer | None:
         return None if message["method"] == "ping" else simple(message)
 
-    async def main() -> None:
-        with Serving(scripted(answers, [])) as serving:
-            async with hub(far(serving), settings=McpSettings(ping_s=0.05, reconnect_s=60)) as running:
-                await until(lambda: running.tools() == ())
-                assert running.status()[0].why == "It was lost: it did not answer within 0.1 s."
-
-    asyncio.run(main())
+    with Serving(scripted(answers, [])) as serving:
+        async with hub(far(serving), settings=McpSettings(ping_s=0.05, reconnect_s=60)) as running:
+            await until(lambda: running.tools() == ())
+            assert running.status()[0].why == "It was lost: it did not answer within 0.1 s."
 
 
 @pytest.mark.slow
-def test_a_result_that_is_too_large_is_an_error_and_the_next_call_works() -> None:
-    async def main() -> None:
-        settings = McpSettings(max_message_bytes=100_000)
-        with Serving(scripted(simple, [])) as serving:
-            async with hub(far(serving), settings=settings) as running:
-                assert "larger than 100000 bytes" in await said(running, "one", {"size": 3_000_000})
-                assert len(await said(running, "one", {"size": 90_000})) == 90_000
-        with Serving(app) as serving:  # as a stream of events
-            async with hub(far(serving), settings=settings) as running:
-                assert "exceeded the 100000 byte limit" in await said(running, "large", {"size": 3_000_000})
-                assert await said(running, "echo", {"text": "still here"}) == "still here"
-
-    asyncio.run(main())
+async def test_a_result_that_is_too_large_is_an_error_and_the_next_call_works() -> None:
+    settings = McpSettings(max_message_bytes=100_000)
+    with Serving(scripted(simple, [])) as serving:
+        async with hub(far(serving), settings=settings) as running:
+            assert "larger than 100000 bytes" in await said(running, "one", {"size": 3_000_000})
+            assert len(await said(running, "one", {"size": 90_000})) == 90_000
+    with Serving(app) as serving:  # as a stream of events
+        async with hub(far(serving), settings=settings) as running:
+            assert "exceeded the 100000 byte limit" in await said(running, "large", {"size": 3_000_000})
+            assert await said(running, "echo", {"text": "still here"}) == "still here"
 
 
-def test_an_answer_that_is_packed_though_nobody_asked_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        log: list[str] = []
-        with Serving(scripted(simple, log)) as serving:
-            async with hub(far(serving)) as running:
-                monkeypatch.setitem(globals(), "EXTRA", [(b"content-encoding", b"gzip")])
-                assert "it is packed" in await said(running, "one")
-                monkeypatch.setitem(globals(), "EXTRA", [])
-                assert await said(running, "one") == "x"
-
-    asyncio.run(main())
+async def test_an_answer_that_is_packed_though_nobody_asked_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[str] = []
+    with Serving(scripted(simple, log)) as serving:
+        async with hub(far(serving)) as running:
+            monkeypatch.setitem(globals(), "EXTRA", [(b"content-encoding", b"gzip")])
+            assert "it is packed" in await said(running, "one")
+            monkeypatch.setitem(globals(), "EXTRA", [])
+            assert await said(running, "one") == "x"
 
 
 def test_headers_are_sent_and_a_refusal_names_its_status_and_no_secret(caplog: pytest.LogCaptureFixture) -> None:
@@ -277,48 +252,39 @@ def test_headers_are_sent_and_a_refusal_names_its_status_and_no_secret(caplog: p
 
 
 @pytest.mark.slow
-def test_a_server_that_never_answers_and_one_that_says_nonsense() -> None:
+async def test_a_server_that_never_answers_and_one_that_says_nonsense() -> None:
     def nonsense(message: dict[str, Any]) -> Answer | None:
         return 200, "application/json", b"what?"
 
-    async def main() -> None:
-        settings = McpSettings(reconnect_s=60, start_timeout_s=0.3)
-        with Serving(scripted(lambda message: None, [])) as silent, Serving(scripted(nonsense, [])) as mad:
-            servers = [McpServer(name="silent", url=silent.url), McpServer(name="mad", url=mad.url)]
-            async with hub(*servers, settings=settings) as running:
-                found = {status.server: status.why for status in running.status()}
-                assert found["silent"] == "It was not reached: it did not answer within 0.3 s."
-                assert found["mad"].startswith("It was not reached: it refused the connection (Failed to parse JSON")
-
-    asyncio.run(main())
+    settings = McpSettings(reconnect_s=60, start_timeout_s=0.3)
+    with Serving(scripted(lambda message: None, [])) as silent, Serving(scripted(nonsense, [])) as mad:
+        servers = [McpServer(name="silent", url=silent.url), McpServer(name="mad", url=mad.url)]
+        async with hub(*servers, settings=settings) as running:
+            found = {status.server: status.why for status in running.status()}
+            assert found["silent"] == "It was not reached: it did not answer within 0.3 s."
+            assert found["mad"].startswith("It was not reached: it refused the connection (Failed to parse JSON")
 
 
-def test_a_call_that_is_cancelled_is_cancelled_at_the_address() -> None:
+async def test_a_call_that_is_cancelled_is_cancelled_at_the_address() -> None:
     def answers(message: dict[str, Any]) -> Answer | None:
         return None if message["method"] == "tools/call" else simple(message)
 
-    async def main() -> None:
-        log: list[str] = []
-        with Serving(scripted(answers, log)) as serving:
-            async with hub(far(serving, timeout_s=0.2)) as running:
-                assert "did not answer within 0.2 s and was told to stop" in await said(running, "one")
-                await until(lambda: any("notifications/cancelled" in line for line in log))
-
-    asyncio.run(main())
+    log: list[str] = []
+    with Serving(scripted(answers, log)) as serving:
+        async with hub(far(serving, timeout_s=0.2)) as running:
+            assert "did not answer within 0.2 s and was told to stop" in await said(running, "one")
+            await until(lambda: any("notifications/cancelled" in line for line in log))
 
 
-def test_nobody_at_the_address() -> None:
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-        server = McpServer(name="far", url=f"http://me:token@127.0.0.1:{port}/mcp?key=token")
-        async with hub(server, settings=McpSettings(reconnect_s=60)) as running:
-            why = running.status()[0].why
-            assert why.startswith(f"It was not reached: there is no connection to http://127.0.0.1:{port} (")
-            assert "ConnectError" not in why
-            assert "token" not in why
-
-    asyncio.run(main())
+async def test_nobody_at_the_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    server = McpServer(name="far", url=f"http://me:token@127.0.0.1:{port}/mcp?key=token")
+    async with hub(server, settings=McpSettings(reconnect_s=60)) as running:
+        why = running.status()[0].why
+        assert why.startswith(f"It was not reached: there is no connection to http://127.0.0.1:{port} (")
+        assert "ConnectError" not in why
+        assert "token" not in why
 
 
 def without_handshake() -> Any:
@@ -348,28 +314,25 @@ def without_handshake() -> Any:
     return application
 
 
-def test_a_server_without_handshake_is_called_changes_and_is_lost() -> None:
-    async def main() -> None:
-        serving = Serving(without_handshake)
-        serving.start()
-        try:
-            async with hub(far(serving)) as running:
-                owner = Owner(running.tools())
-                running.attach(owner)
-                assert await said(running, "echo", {"text": "hi"}) == "hi"
-                await asyncio.sleep(0.2)  # until it listens
-                await said(running, "add", {"name": "extra"})
-                await until(lambda: owner.told)
-                assert owner.told == [("add", ("mcp__far__extra",), "")]
-                await asyncio.to_thread(serving.stop)
-                await until(lambda: len(owner.told) == 2)
-                assert owner.told[1][0] == "remove"
-                serving.start()
-                await until(lambda: len(owner.told) == 3)
-        finally:
-            serving.stop()
-
-    asyncio.run(main())
+async def test_a_server_without_handshake_is_called_changes_and_is_lost() -> None:
+    serving = Serving(without_handshake)
+    serving.start()
+    try:
+        async with hub(far(serving)) as running:
+            owner = Owner(running.tools())
+            running.attach(owner)
+            assert await said(running, "echo", {"text": "hi"}) == "hi"
+            await asyncio.sleep(0.2)  # until it listens
+            await said(running, "add", {"name": "extra"})
+            await until(lambda: owner.told)
+            assert owner.told == [("add", ("mcp__far__extra",), "")]
+            await asyncio.to_thread(serving.stop)
+            await until(lambda: len(owner.told) == 2)
+            assert owner.told[1][0] == "remove"
+            serving.start()
+            await until(lambda: len(owner.told) == 3)
+    finally:
+        serving.stop()
 
 
 @pytest.mark.slow

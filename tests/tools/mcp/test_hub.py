@@ -37,375 +37,293 @@ def logged(log: Path) -> str:
     return log.read_text() if log.exists() else ""
 
 
-def test_what_a_server_answers_becomes_blocks_or_an_error(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with hub(plain(), workspace=tmp_path) as running:
-            assert await call(running, "echo", {"text": "héllo"}) == "héllo"
-            assert await call(running, "image") == "<image/png>"
-            assert await call(running, "structured") == '{"b":1,"a":[2]}'
-            assert await call(running, "mixed") == '[resource file:///notes.txt]\nnoted\n{"type":"video"}'
-            assert await call(running, "fail", {"text": "no such issue"}) == "! no such issue"
-            assert await call(running, "refuse") == "! The MCP server plain did not carry out the call: not like this"
-            assert await call(running, "half") == "?!"
-            assert await call(running, "echo", {"text": "half \ud83d"}) == "half \ufffd"
-            (status,) = running.status()
-            assert (status.state, status.version, status.why) == ("connected", "plain 1", "")
-
-    asyncio.run(main())
+async def test_what_a_server_answers_becomes_blocks_or_an_error(tmp_path: Path) -> None:
+    async with hub(plain(), workspace=tmp_path) as running:
+        assert await call(running, "echo", {"text": "héllo"}) == "héllo"
+        assert await call(running, "image") == "<image/png>"
+        assert await call(running, "structured") == '{"b":1,"a":[2]}'
+        assert await call(running, "mixed") == '[resource file:///notes.txt]\nnoted\n{"type":"video"}'
+        assert await call(running, "fail", {"text": "no such issue"}) == "! no such issue"
+        assert await call(running, "refuse") == "! The MCP server plain did not carry out the call: not like this"
+        assert await call(running, "half") == "?!"
+        assert await call(running, "echo", {"text": "half \ud83d"}) == "half \ufffd"
+        (status,) = running.status()
+        assert (status.state, status.version, status.why) == ("connected", "plain 1", "")
 
 
-def test_a_server_that_asks_back_is_told_the_workspace_and_refused_the_rest(tmp_path: Path) -> None:
+async def test_a_server_that_asks_back_is_told_the_workspace_and_refused_the_rest(tmp_path: Path) -> None:
     log = tmp_path / "log"
-
-    async def main() -> None:
-        async with hub(plain("plain", "--log", str(log)), workspace=tmp_path) as running:
-            roots = json.loads(await call(running, "ask_roots"))["roots"]
-            assert roots == [{"uri": tmp_path.as_uri(), "name": "workspace"}]
-            assert "Sampling not supported" in await call(running, "ask_sampling")
-            assert "Elicitation not supported" in await call(running, "ask_elicitation")
-        assert set(json.loads(logged(log).splitlines()[0])) == {"roots"}  # it was told so before
-
-    asyncio.run(main())
+    async with hub(plain("plain", "--log", str(log)), workspace=tmp_path) as running:
+        roots = json.loads(await call(running, "ask_roots"))["roots"]
+        assert roots == [{"uri": tmp_path.as_uri(), "name": "workspace"}]
+        assert "Sampling not supported" in await call(running, "ask_sampling")
+        assert "Elicitation not supported" in await call(running, "ask_elicitation")
+    assert set(json.loads(logged(log).splitlines()[0])) == {"roots"}  # it was told so before
 
 
-def test_a_program_is_started_in_its_place_with_its_own_variables_only(
+async def test_a_program_is_started_in_its_place_with_its_own_variables_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
-
-    async def main() -> None:
-        async with hub(plain(cwd=str(tmp_path), env={"MINE": "yes"})) as running:
-            found = await where(running)
-            assert found["cwd"] == str(tmp_path)
-            assert found["env"]["MINE"] == "yes"
-            assert found["env"]["PATH"] == os.environ["PATH"]
-            assert "SOME_API_KEY" not in found["env"]
-
-    asyncio.run(main())
+    async with hub(plain(cwd=str(tmp_path), env={"MINE": "yes"})) as running:
+        found = await where(running)
+        assert found["cwd"] == str(tmp_path)
+        assert found["env"]["MINE"] == "yes"
+        assert found["env"]["PATH"] == os.environ["PATH"]
+        assert "SOME_API_KEY" not in found["env"]
 
 
 @pytest.mark.slow
-def test_a_server_that_fails_or_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_server_that_fails_or_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("holdfast.tools.mcp.stdio.STOP_S", 0.1)
     settings = McpSettings(reconnect_s=60, start_timeout_s=20)
-
-    async def main() -> None:
-        servers = [
-            plain("good"),
-            plain("hangs", "--hang", start_timeout_s=0.3),
-            plain("dies", "--die"),
-            McpServer(name="missing", command="no-such-program-anywhere"),
-            McpServer(name="nowhere", command=sys.executable, cwd="/no/such/directory"),
-            McpServer(
-                name="chats", command="sh", args=("-c", "echo; echo Welcome!; echo {; sleep 9"), start_timeout_s=1
-            ),
-            plain("blocked", blocked="It is switched off."),
-        ]
-        async with hub(*servers, settings=settings) as running:
-            found = {status.server: status for status in running.status()}
-            assert {name: status.state for name, status in found.items()} == {
-                "good": "connected",
-                "hangs": "waiting",
-                "dies": "waiting",
-                "missing": "waiting",
-                "nowhere": "waiting",
-                "chats": "waiting",
-                "blocked": "blocked",
-            }
-            assert found["dies"].why == "It was not reached: it ended with exit code 1; it last said: no licence found."
-            assert found["hangs"].why == "It was not reached: it did not answer within 0.3 s."
-            assert (
-                "no-such-program-anywhere cannot be started (there is no such program on the PATH)"
-                in found["missing"].why
-            )
-            assert "cannot be started (there is no directory /no/such/directory)" in found["nowhere"].why
-            assert (
-                "; on its standard output, which is for messages of the protocol, it wrote: Welcome!."
-                in found["chats"].why
-            )
-            assert found["blocked"].why == "It is switched off."
-            assert await call(running, "echo", {"text": "x"}, "good") == "x"
-
-    asyncio.run(main())
+    servers = [
+        plain("good"),
+        plain("hangs", "--hang", start_timeout_s=0.3),
+        plain("dies", "--die"),
+        McpServer(name="missing", command="no-such-program-anywhere"),
+        McpServer(name="nowhere", command=sys.executable, cwd="/no/such/directory"),
+        McpServer(name="chats", command="sh", args=("-c", "echo; echo Welcome!; echo {; sleep 9"), start_timeout_s=1),
+        plain("blocked", blocked="It is switched off."),
+    ]
+    async with hub(*servers, settings=settings) as running:
+        found = {status.server: status for status in running.status()}
+        assert {name: status.state for name, status in found.items()} == {
+            "good": "connected",
+            "hangs": "waiting",
+            "dies": "waiting",
+            "missing": "waiting",
+            "nowhere": "waiting",
+            "chats": "waiting",
+            "blocked": "blocked",
+        }
+        assert found["dies"].why == "It was not reached: it ended with exit code 1; it last said: no licence found."
+        assert found["hangs"].why == "It was not reached: it did not answer within 0.3 s."
+        assert (
+            "no-such-program-anywhere cannot be started (there is no such program on the PATH)" in found["missing"].why
+        )
+        assert "cannot be started (there is no directory /no/such/directory)" in found["nowhere"].why
+        assert (
+            "; on its standard output, which is for messages of the protocol, it wrote: Welcome!." in found["chats"].why
+        )
+        assert found["blocked"].why == "It is switched off."
+        assert await call(running, "echo", {"text": "x"}, "good") == "x"
 
 
-def test_a_server_that_never_comes_is_given_up() -> None:
-    async def main() -> None:
-        async with hub(plain("dies", "--die"), settings=McpSettings(reconnect_s=0.01, reconnect_tries=2)) as running:
-            await until(lambda: running.status()[0].state == "failed")
-            assert running.status()[0].why.endswith("it last said: no licence found. It is not tried again.")
-
-    asyncio.run(main())
+async def test_a_server_that_never_comes_is_given_up() -> None:
+    async with hub(plain("dies", "--die"), settings=McpSettings(reconnect_s=0.01, reconnect_tries=2)) as running:
+        await until(lambda: running.status()[0].state == "failed")
+        assert running.status()[0].why.endswith("it last said: no licence found. It is not tried again.")
 
 
-def test_a_list_is_read_page_by_page_and_has_an_end() -> None:
-    async def main() -> None:
-        async with hub(
-            plain("plain", "one", "two"), plain("odd", "--slow-page"), plain("none", "--no-tools")
-        ) as running:
-            names = [tool.name for tool in running.tools()]
-            assert names == sorted(names)
-            assert {"mcp__plain__one", "mcp__plain__echo", "mcp__plain__two"} <= set(names)
-            found = {status.server: status for status in running.status()}
-            assert len(found["odd"].tools) == len(found["plain"].tools) - 2
-            assert (found["none"].state, found["none"].tools) == ("connected", ())
-
-    asyncio.run(main())
+async def test_a_list_is_read_page_by_page_and_has_an_end() -> None:
+    async with hub(plain("plain", "one", "two"), plain("odd", "--slow-page"), plain("none", "--no-tools")) as running:
+        names = [tool.name for tool in running.tools()]
+        assert names == sorted(names)
+        assert {"mcp__plain__one", "mcp__plain__echo", "mcp__plain__two"} <= set(names)
+        found = {status.server: status for status in running.status()}
+        assert len(found["odd"].tools) == len(found["plain"].tools) - 2
+        assert (found["none"].state, found["none"].tools) == ("connected", ())
 
 
-def test_bad_tools_are_left_out_with_a_warning_and_the_good_ones_work() -> None:
-    async def main() -> None:
-        async with hub(plain("plain", "--bad-tools", "--noise")) as running:
-            (status,) = running.status()
-            assert [tool.description for tool in running.tools()] == ["", "", ""]
-            assert [name.removeprefix("mcp__plain__")[:6] for name in status.tools] == ["either", "good", "no_sch"]
-            warnings = "\n".join(status.warnings)
-            for part in ("the tool list is", "the tool nonsense is", "a tool without a name", "another has this name"):
-                assert part in warnings
-
-    asyncio.run(main())
+async def test_bad_tools_are_left_out_with_a_warning_and_the_good_ones_work() -> None:
+    async with hub(plain("plain", "--bad-tools", "--noise")) as running:
+        (status,) = running.status()
+        assert [tool.description for tool in running.tools()] == ["", "", ""]
+        assert [name.removeprefix("mcp__plain__")[:6] for name in status.tools] == ["either", "good", "no_sch"]
+        warnings = "\n".join(status.warnings)
+        for part in ("the tool list is", "the tool nonsense is", "a tool without a name", "another has this name"):
+            assert part in warnings
 
 
-def test_two_servers_cannot_have_one_tool() -> None:
-    async def main() -> None:
-        async with hub(plain("a.b"), plain(server_part("a.b"))) as running:
-            names = [tool.name for tool in running.tools()]
-            assert len(names) == len(set(names)) == 20
-            assert any("another server has one of this name" in text for s in running.status() for text in s.warnings)
-
-    asyncio.run(main())
+async def test_two_servers_cannot_have_one_tool() -> None:
+    async with hub(plain("a.b"), plain(server_part("a.b"))) as running:
+        names = [tool.name for tool in running.tools()]
+        assert len(names) == len(set(names)) == 20
+        assert any("another server has one of this name" in text for s in running.status() for text in s.warnings)
 
 
-def test_a_result_that_is_too_large_is_an_error_and_the_next_call_works() -> None:
-    async def main() -> None:
-        async with hub(plain(), settings=McpSettings(max_message_bytes=100_000)) as running:
-            assert len(await call(running, "large", {"text": "90000"})) == 90_000
-            said = await call(running, "large", {"text": "3000000"})
-            assert said == ("! The MCP server plain did not carry out the call: the answer is larger than 100000 bytes")
-            assert "not a message of the protocol" in await call(running, "garbage")
-            assert await call(running, "echo", {"text": "still here"}) == "still here"
-
-    asyncio.run(main())
+async def test_a_result_that_is_too_large_is_an_error_and_the_next_call_works() -> None:
+    async with hub(plain(), settings=McpSettings(max_message_bytes=100_000)) as running:
+        assert len(await call(running, "large", {"text": "90000"})) == 90_000
+        said = await call(running, "large", {"text": "3000000"})
+        assert said == ("! The MCP server plain did not carry out the call: the answer is larger than 100000 bytes")
+        assert "not a message of the protocol" in await call(running, "garbage")
+        assert await call(running, "echo", {"text": "still here"}) == "still here"
 
 
-def test_a_call_that_takes_too_long_is_ended_and_the_server_is_told(tmp_path: Path) -> None:
+async def test_a_call_that_takes_too_long_is_ended_and_the_server_is_told(tmp_path: Path) -> None:
     log = tmp_path / "log"
-
-    async def main() -> None:
-        async with hub(plain("plain", "--log", str(log), timeout_s=0.2)) as running:
-            said = await call(running, "wait")
-            assert said == "! The MCP server plain did not answer within 0.2 s and was told to stop."
-            await until(lambda: "notifications/cancelled" in logged(log))
-            assert await call(running, "echo", {"text": "x"}) == "x"
-
-    asyncio.run(main())
+    async with hub(plain("plain", "--log", str(log), timeout_s=0.2)) as running:
+        said = await call(running, "wait")
+        assert said == "! The MCP server plain did not answer within 0.2 s and was told to stop."
+        await until(lambda: "notifications/cancelled" in logged(log))
+        assert await call(running, "echo", {"text": "x"}) == "x"
 
 
-def test_a_call_that_is_cancelled_is_cancelled_at_the_server(tmp_path: Path) -> None:
+async def test_a_call_that_is_cancelled_is_cancelled_at_the_server(tmp_path: Path) -> None:
     log = tmp_path / "log"
-
-    async def main() -> None:
-        async with hub(plain("plain", "--log", str(log))) as running:
-            waiting = asyncio.create_task(call(running, "wait"))
-            await until(lambda: "waiting" in logged(log))
-            waiting.cancel()
-            await asyncio.wait({waiting})
-            assert waiting.cancelled()
-            await until(lambda: "notifications/cancelled" in logged(log))
-            assert await call(running, "echo", {"text": "x"}) == "x"
-
-    asyncio.run(main())
+    async with hub(plain("plain", "--log", str(log))) as running:
+        waiting = asyncio.create_task(call(running, "wait"))
+        await until(lambda: "waiting" in logged(log))
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert waiting.cancelled()
+        await until(lambda: "notifications/cancelled" in logged(log))
+        assert await call(running, "echo", {"text": "x"}) == "x"
 
 
-def test_a_list_change_adds_what_came_and_removes_what_went() -> None:
-    async def main() -> None:
-        async with hub(plain()) as running:
-            owner = Owner(running.tools())
-            running.attach(owner)
-            first = owner.tools["mcp__plain__echo"]
-            await call(running, "add", {"text": "extra"})
-            await until(lambda: owner.told)
-            assert owner.told == [("add", ("mcp__plain__extra",), "")]
-            await call(running, "remove", {"text": "echo"})
-            await until(lambda: len(owner.told) == 2)
-            assert owner.told[1] == ("remove", ("mcp__plain__echo",), "the MCP server plain no longer offers it")
-            await call(running, "change", {"text": "extra"})
-            await until(lambda: len(owner.told) == 3)
-            assert owner.told[2] == ("add", ("mcp__plain__extra",), "")
-            assert owner.tools["mcp__plain__extra"].description == "Does something else."
-            assert first.name not in {tool.name for tool in running.tools()}
-            running.detach(owner)
-            await call(running, "add", {"text": "unheard"})
-            await until(lambda: any(tool.name == "mcp__plain__unheard" for tool in running.tools()))
-            assert len(owner.told) == 3
-
-    asyncio.run(main())
+async def test_a_list_change_adds_what_came_and_removes_what_went() -> None:
+    async with hub(plain()) as running:
+        owner = Owner(running.tools())
+        running.attach(owner)
+        first = owner.tools["mcp__plain__echo"]
+        await call(running, "add", {"text": "extra"})
+        await until(lambda: owner.told)
+        assert owner.told == [("add", ("mcp__plain__extra",), "")]
+        await call(running, "remove", {"text": "echo"})
+        await until(lambda: len(owner.told) == 2)
+        assert owner.told[1] == ("remove", ("mcp__plain__echo",), "the MCP server plain no longer offers it")
+        await call(running, "change", {"text": "extra"})
+        await until(lambda: len(owner.told) == 3)
+        assert owner.told[2] == ("add", ("mcp__plain__extra",), "")
+        assert owner.tools["mcp__plain__extra"].description == "Does something else."
+        assert first.name not in {tool.name for tool in running.tools()}
+        running.detach(owner)
+        await call(running, "add", {"text": "unheard"})
+        await until(lambda: any(tool.name == "mcp__plain__unheard" for tool in running.tools()))
+        assert len(owner.told) == 3
 
 
 @pytest.mark.slow
-def test_a_server_that_announces_changes_without_end_is_not_asked_without_end(tmp_path: Path) -> None:
+async def test_a_server_that_announces_changes_without_end_is_not_asked_without_end(tmp_path: Path) -> None:
     log = tmp_path / "log"
-
-    async def main() -> None:
-        async with hub(plain("plain", "--restless", "--log", str(log))) as running:
-            await asyncio.sleep(0.3)
-            assert logged(log).count("listed") < 10  # two pages each time
-            await call(running, "add", {"text": "extra"})
-            await until(lambda: any(tool.name == "mcp__plain__extra" for tool in running.tools()))
-
-    asyncio.run(main())
+    async with hub(plain("plain", "--restless", "--log", str(log))) as running:
+        await asyncio.sleep(0.3)
+        assert logged(log).count("listed") < 10  # two pages each time
+        await call(running, "add", {"text": "extra"})
+        await until(lambda: any(tool.name == "mcp__plain__extra" for tool in running.tools()))
 
 
 @pytest.mark.slow
-def test_a_server_that_is_slow_is_waited_for_as_long_as_one_likes_and_comes_later() -> None:
-    async def main() -> None:
-        running = hub(plain("slow", "--slow"), plain("quick"))
-        try:
-            await running.start(patience_s=0.9)
-            owner = Owner(running.tools())
-            running.attach(owner)
-            found = {status.server: status.state for status in running.status()}
-            assert found == {"slow": "starting", "quick": "connected"}
-            await until(lambda: owner.told)
-            assert owner.told[0][0] == "add"
-            assert all(name.startswith("mcp__slow__") for name in owner.told[0][1])
-        finally:
-            await running.close()
-
-    asyncio.run(main())
+async def test_a_server_that_is_slow_is_waited_for_as_long_as_one_likes_and_comes_later() -> None:
+    running = hub(plain("slow", "--slow"), plain("quick"))
+    try:
+        await running.start(patience_s=0.9)
+        owner = Owner(running.tools())
+        running.attach(owner)
+        found = {status.server: status.state for status in running.status()}
+        assert found == {"slow": "starting", "quick": "connected"}
+        await until(lambda: owner.told)
+        assert owner.told[0][0] == "add"
+        assert all(name.startswith("mcp__slow__") for name in owner.told[0][1])
+    finally:
+        await running.close()
 
 
-def test_a_killed_server_loses_its_tools_at_once_and_comes_back() -> None:
-    async def main() -> None:
-        async with hub(plain()) as running:
-            owner = Owner(running.tools())
-            kept = owner.tools["mcp__plain__echo"]
-            running.attach(owner)
-            before = await where(running)
-            os.kill(before["pid"], signal.SIGKILL)
-            await until(lambda: owner.told)
-            ((what, names, why),) = owner.told
-            assert (what, len(names)) == ("remove", 20)
-            assert why == "the MCP server plain is not connected (it was ended by SIGKILL)"
-            assert owner.tools == {}
-            await until(lambda: len(owner.told) == 2)
-            assert owner.told[1][:2] == ("add", names)
-            assert (await where(running))["pid"] != before["pid"]
-            # A tool of the first connection leads to the second.
-            output = await kept.run({"text": "again"}, None)  # type: ignore[arg-type]
-            assert output.blocks[0].text == "again"  # type: ignore[union-attr]
-
-    asyncio.run(main())
+async def test_a_killed_server_loses_its_tools_at_once_and_comes_back() -> None:
+    async with hub(plain()) as running:
+        owner = Owner(running.tools())
+        kept = owner.tools["mcp__plain__echo"]
+        running.attach(owner)
+        before = await where(running)
+        os.kill(before["pid"], signal.SIGKILL)
+        await until(lambda: owner.told)
+        ((what, names, why),) = owner.told
+        assert (what, len(names)) == ("remove", 20)
+        assert why == "the MCP server plain is not connected (it was ended by SIGKILL)"
+        assert owner.tools == {}
+        await until(lambda: len(owner.told) == 2)
+        assert owner.told[1][:2] == ("add", names)
+        assert (await where(running))["pid"] != before["pid"]
+        # A tool of the first connection leads to the second.
+        output = await kept.run({"text": "again"}, None)  # type: ignore[arg-type]
+        assert output.blocks[0].text == "again"  # type: ignore[union-attr]
 
 
-def test_calls_in_flight_end_with_their_server() -> None:
-    async def main() -> None:
-        async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running:
-            pid = (await where(running))["pid"]
-            waiting = [asyncio.create_task(call(running, "wait")) for _ in range(3)]
-            await asyncio.sleep(0.05)
-            os.kill(pid, signal.SIGKILL)
-            said = await asyncio.gather(*waiting)
-            assert set(said) == {
-                "! The MCP server plain was lost during the call (it was ended by SIGKILL). "
-                "Whether the call took effect is not known."
-            }
-            assert running.tools() == ()
-
-    asyncio.run(main())
+async def test_calls_in_flight_end_with_their_server() -> None:
+    async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running:
+        pid = (await where(running))["pid"]
+        waiting = [asyncio.create_task(call(running, "wait")) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        os.kill(pid, signal.SIGKILL)
+        said = await asyncio.gather(*waiting)
+        assert set(said) == {
+            "! The MCP server plain was lost during the call (it was ended by SIGKILL). "
+            "Whether the call took effect is not known."
+        }
+        assert running.tools() == ()
 
 
-def test_what_a_lost_server_last_said_is_in_the_status_and_nowhere_else() -> None:
-    async def main() -> None:
-        async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running:
-            owner = Owner(running.tools())
-            running.attach(owner)
-            assert "was lost during the call (it ended with exit code 3)" in await call(running, "crash", {"text": "3"})
-            assert owner.told[0][2] == "the MCP server plain is not connected (it ended with exit code 3)"
-            (status,) = running.status()
-            assert status.state == "waiting"
-            assert status.why == "It was lost: it ended with exit code 3; it last said: going down | the disk is full."
-
-    asyncio.run(main())
+async def test_what_a_lost_server_last_said_is_in_the_status_and_nowhere_else() -> None:
+    async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running:
+        owner = Owner(running.tools())
+        running.attach(owner)
+        assert "was lost during the call (it ended with exit code 3)" in await call(running, "crash", {"text": "3"})
+        assert owner.told[0][2] == "the MCP server plain is not connected (it ended with exit code 3)"
+        (status,) = running.status()
+        assert status.state == "waiting"
+        assert status.why == "It was lost: it ended with exit code 3; it last said: going down | the disk is full."
 
 
-def test_a_program_that_leaves_a_child_at_its_pipes_is_lost_and_so_is_the_child(
+async def test_a_program_that_leaves_a_child_at_its_pipes_is_lost_and_so_is_the_child(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.tools.mcp.stdio._LATE_S", 0.1)
     log = tmp_path / "log"
-
-    async def main() -> None:
-        async with hub(plain("plain", "--log", str(log)), settings=McpSettings(reconnect_s=60)) as running:
-            said = await asyncio.wait_for(call(running, "leave_child"), 10)
-            assert "was lost during the call (it was ended by SIGKILL)" in said
-            assert running.status()[0].state == "waiting"
-            child = int(logged(log).rpartition("child ")[2])
-            await until(lambda: gone(child))
-
-    asyncio.run(main())
+    async with hub(plain("plain", "--log", str(log)), settings=McpSettings(reconnect_s=60)) as running:
+        said = await asyncio.wait_for(call(running, "leave_child"), 10)
+        assert "was lost during the call (it was ended by SIGKILL)" in said
+        assert running.status()[0].state == "waiting"
+        child = int(logged(log).rpartition("child ")[2])
+        await until(lambda: gone(child))
 
 
-def test_a_program_that_closes_its_output_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_closes_its_output_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.tools.mcp.stdio.STOP_S", 0.1)
     monkeypatch.setattr("holdfast.tools.mcp.stdio._LATE_S", 0.1)
-
-    async def main() -> None:
-        async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running:
-            pid = (await where(running))["pid"]
-            assert "was lost during the call (the connection was closed)" in await call(running, "close_output")
-            assert running.tools() == ()
-            await until(lambda: gone(pid))
-
-    asyncio.run(main())
-
-
-def test_close_stops_every_program_also_one_that_does_not_want_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.tools.mcp.stdio.STOP_S", 0.1)
-
-    async def main() -> None:
-        running = hub(plain(), plain("stubborn", "--stubborn"))
-        await running.start()
-        pids = [(await where(running, name))["pid"] for name in ("plain", "stubborn")]
-        await running.close()
-        assert all(gone(pid) for pid in pids)
-        assert running.tools() == ()
-        assert {status.state for status in running.status()} == {"closed"}
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        await running.close()
-
-    asyncio.run(main())
-
-
-def test_a_stop_that_is_cut_short_leaves_no_program_behind() -> None:
-    async def main() -> None:
-        running = hub(plain("plain", "--stubborn"), settings=McpSettings(reconnect_s=60))
-        await running.start()
+    async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running:
         pid = (await where(running))["pid"]
-        closing = asyncio.create_task(running.close())
-        await asyncio.sleep(0.1)  # its input is closed, and it does not care
-        (running_it,) = (task for task in asyncio.all_tasks() if task.get_name() == "mcp plain")
-        running_it.cancel()
-        await asyncio.wait_for(closing, 5)
+        assert "was lost during the call (the connection was closed)" in await call(running, "close_output")
+        assert running.tools() == ()
         await until(lambda: gone(pid))
-        await asyncio.sleep(0.1)  # until the loop has heard of it
-
-    asyncio.run(main())
 
 
-def test_close_ends_a_start_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_close_stops_every_program_also_one_that_does_not_want_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.tools.mcp.stdio.STOP_S", 0.1)
+    running = hub(plain(), plain("stubborn", "--stubborn"))
+    await running.start()
+    pids = [(await where(running, name))["pid"] for name in ("plain", "stubborn")]
+    await running.close()
+    assert all(gone(pid) for pid in pids)
+    assert running.tools() == ()
+    assert {status.state for status in running.status()} == {"closed"}
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    await running.close()
 
-    async def main() -> None:
-        running = hub(plain("hangs", "--hang"))
-        starting = asyncio.create_task(running.start())
-        await asyncio.sleep(0.2)
-        starting.cancel()
-        await asyncio.wait({starting})
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert running.status()[0].state == "closed"
 
-    asyncio.run(main())
+async def test_a_stop_that_is_cut_short_leaves_no_program_behind() -> None:
+    running = hub(plain("plain", "--stubborn"), settings=McpSettings(reconnect_s=60))
+    await running.start()
+    pid = (await where(running))["pid"]
+    closing = asyncio.create_task(running.close())
+    await asyncio.sleep(0.1)  # its input is closed, and it does not care
+    (running_it,) = (task for task in asyncio.all_tasks() if task.get_name() == "mcp plain")
+    running_it.cancel()
+    await asyncio.wait_for(closing, 5)
+    await until(lambda: gone(pid))
+    await asyncio.sleep(0.1)  # until the loop has heard of it
+
+
+async def test_close_ends_a_start_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.tools.mcp.stdio.STOP_S", 0.1)
+    running = hub(plain("hangs", "--hang"))
+    starting = asyncio.create_task(running.start())
+    await asyncio.sleep(0.2)
+    starting.cancel()
+    await asyncio.wait({starting})
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert running.status()[0].state == "closed"
 
 
 def test_a_loop_that_ends_without_close_leaves_no_program_behind() -> None:
