@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -53,13 +52,13 @@ async def test_other_workspaces_and_other_system_texts_have_other_keys(tmp_path:
 
 
 @pytest.mark.parametrize("model", ["anthropic:claude-opus-4-6", "gemini:gemini-2.5-pro", "deepseek:deepseek-chat"])
-def test_others_than_openai_get_none(tmp_path: Path, model: str) -> None:
-    assert set(keys(asyncio.run(said(tmp_path, "Hello.", model=model)))) == {None}
+async def test_others_than_openai_get_none(tmp_path: Path, model: str) -> None:
+    assert set(keys(await said(tmp_path, "Hello.", model=model))) == {None}
 
 
-def test_a_model_that_is_not_known_gets_none(tmp_path: Path) -> None:
+async def test_a_model_that_is_not_known_gets_none(tmp_path: Path) -> None:
     """A server that speaks like OpenAI's may refuse what it does not know."""
-    assert set(keys(asyncio.run(said(tmp_path, "Hello.", model="openai:our-own-model")))) == {None}
+    assert set(keys(await said(tmp_path, "Hello.", model="openai:our-own-model"))) == {None}
 
 
 async def test_the_next_session_reads_what_the_one_before_wrote(tmp_path: Path) -> None:

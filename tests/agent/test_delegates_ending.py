@@ -99,37 +99,33 @@ HANG = Tool(name="hang", description="Never ends.", run=_hang, effect="read")
 
 
 @pytest.mark.parametrize("how", ["cancel", "task"])
-def test_who_is_stopped_stops_all_of_them_and_each_can_go_on(tmp_path: Path, how: str) -> None:
+async def test_who_is_stopped_stops_all_of_them_and_each_can_go_on(tmp_path: Path, how: str) -> None:
     """One is in the middle of an answer, one runs a tool, one has no place yet."""
-
-    async def main() -> None:
-        global hanging
-        hanging = asyncio.Event()
-        async with placed(tmp_path, configured(concurrent=2), tools=(HANG,)) as bench:
-            session = await parent(bench, warm=True)
-            door = Door(bench, "in-an-answer")
-            door.shut("in-an-answer")
-            cancel = Cancel()
-            given = [Task(task="SAY: in-an-answer"), Task(task=do(("hang", {}))), *tasks("never begun")]
-            work = asyncio.create_task(session.delegate(given, cancel=cancel))
-            await door.came("in-an-answer")
-            await asyncio.wait_for(hanging.wait(), 20)
-            if how == "cancel":
-                cancel.set()
-                assert [each.status for each in await work] == ["cancelled"] * 3
-            else:
-                work.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await work
-            gone = failures(bench, session)
-            assert [(each.error_message, each.awaited) for each in gone] == [(texts.CANCELLED, True)] * 3
-            assert session.state.running_delegates == ()
-            assert session.children == {}
-            door.let()
-            for each in gone:
-                await can_go_on(bench, session, each.delegate)
-
-    asyncio.run(main())
+    global hanging
+    hanging = asyncio.Event()
+    async with placed(tmp_path, configured(concurrent=2), tools=(HANG,)) as bench:
+        session = await parent(bench, warm=True)
+        door = Door(bench, "in-an-answer")
+        door.shut("in-an-answer")
+        cancel = Cancel()
+        given = [Task(task="SAY: in-an-answer"), Task(task=do(("hang", {}))), *tasks("never begun")]
+        work = asyncio.create_task(session.delegate(given, cancel=cancel))
+        await door.came("in-an-answer")
+        await asyncio.wait_for(hanging.wait(), 20)
+        if how == "cancel":
+            cancel.set()
+            assert [each.status for each in await work] == ["cancelled"] * 3
+        else:
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+        gone = failures(bench, session)
+        assert [(each.error_message, each.awaited) for each in gone] == [(texts.CANCELLED, True)] * 3
+        assert session.state.running_delegates == ()
+        assert session.children == {}
+        door.let()
+        for each in gone:
+            await can_go_on(bench, session, each.delegate)
 
 
 async def test_what_one_had_said_when_it_was_stopped_is_kept(tmp_path: Path) -> None:

@@ -68,31 +68,28 @@ async def test_it_ends_with_the_sessions_and_begins_only_where_it_is_switched_on
         assert not _running()
 
 
-def test_a_round_that_fails_is_followed_by_the_next(tmp_path: Path) -> None:
-    async def play() -> None:
-        rounds = asyncio.Event()
-        tries = 0
+async def test_a_round_that_fails_is_followed_by_the_next(tmp_path: Path) -> None:
+    rounds = asyncio.Event()
+    tries = 0
 
-        class Failing(KeepaliveLoop):
-            async def round(self) -> None:
-                nonlocal tries
-                tries += 1
-                if tries > 1:
-                    rounds.set()
-                raise RuntimeError("for this test")
+    class Failing(KeepaliveLoop):
+        async def round(self) -> None:
+            nonlocal tries
+            tries += 1
+            if tries > 1:
+                rounds.set()
+            raise RuntimeError("for this test")
 
-        async with Bench(tmp_path) as bench:
-            failing = Failing(bench.sessions)
-            before, keepalive.TICK_S = keepalive.TICK_S, 0.001
-            try:
-                failing.start()
-                await asyncio.wait_for(rounds.wait(), 10)
-            finally:
-                keepalive.TICK_S = before
-                await failing.stop()
-        assert tries > 1
-
-    asyncio.run(play())
+    async with Bench(tmp_path) as bench:
+        failing = Failing(bench.sessions)
+        before, keepalive.TICK_S = keepalive.TICK_S, 0.001
+        try:
+            failing.start()
+            await asyncio.wait_for(rounds.wait(), 10)
+        finally:
+            keepalive.TICK_S = before
+            await failing.stop()
+    assert tries > 1
 
 
 def _running() -> list[str]:
@@ -113,46 +110,45 @@ async def two_due(bench: Bench) -> tuple[Session, Session]:
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "closed", "another model", "a turn"])
-def test_while_one_ping_is_under_way_the_next_session_may_do_what_it_likes(tmp_path: Path, meanwhile: str) -> None:
-    async def play() -> None:
-        held, free = asyncio.Event(), asyncio.Event()
+async def test_while_one_ping_is_under_way_the_next_session_may_do_what_it_likes(
+    tmp_path: Path, meanwhile: str
+) -> None:
+    held, free = asyncio.Event(), asyncio.Event()
 
-        async def hold(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-            held.set()
-            await free.wait()
-            return ToolOutput(content="held")
+    async def hold(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        held.set()
+        await free.wait()
+        return ToolOutput(content="held")
 
-        tool = Tool(name="hold", description="Wait.", run=hold, effect="read", input_schema=b'{"type":"object"}')
-        async with Bench(tmp_path, config=settings(cache=ON), tools=(tool,)) as bench:
-            first, second = await two_due(bench)
-            turn = None
-            go_on = first.provider.open
+    tool = Tool(name="hold", description="Wait.", run=hold, effect="read", input_schema=b'{"type":"object"}')
+    async with Bench(tmp_path, config=settings(cache=ON), tools=(tool,)) as bench:
+        first, second = await two_due(bench)
+        turn = None
+        go_on = first.provider.open
 
-            @asynccontextmanager
-            async def slow(request: OutgoingRequest) -> AsyncIterator[ProviderAnswer]:
-                nonlocal turn
-                async with go_on(request) as answer:
-                    if meanwhile == "closed":
-                        await second.close()
-                    elif meanwhile == "another model":
-                        second.set_model(MODELS["openai_responses"])
-                        await second.ask("hello")
-                    elif meanwhile == "a turn":
-                        turn = asyncio.create_task(second.ask(calls(("hold", {}))))
-                        await held.wait()
-                    before.append(len(bench.sent))
-                    yield answer
+        @asynccontextmanager
+        async def slow(request: OutgoingRequest) -> AsyncIterator[ProviderAnswer]:
+            nonlocal turn
+            async with go_on(request) as answer:
+                if meanwhile == "closed":
+                    await second.close()
+                elif meanwhile == "another model":
+                    second.set_model(MODELS["openai_responses"])
+                    await second.ask("hello")
+                elif meanwhile == "a turn":
+                    turn = asyncio.create_task(second.ask(calls(("hold", {}))))
+                    await held.wait()
+                before.append(len(bench.sent))
+                yield answer
 
-            before: list[int] = []
-            first.provider = Replaced(slow)
-            await bench.sessions.keepalive.round()
-            pinged = [sender for sender, _ in bench.sent_by[before[0] :]]
-            assert pinged == ([second.id] if meanwhile == "nothing" else [])
-            free.set()
-            if turn is not None:
-                assert (await turn).ended == "completed"
-
-    asyncio.run(play())
+        before: list[int] = []
+        first.provider = Replaced(slow)
+        await bench.sessions.keepalive.round()
+        pinged = [sender for sender, _ in bench.sent_by[before[0] :]]
+        assert pinged == ([second.id] if meanwhile == "nothing" else [])
+        free.set()
+        if turn is not None:
+            assert (await turn).ended == "completed"
 
 
 class Replaced:

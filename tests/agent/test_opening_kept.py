@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -157,15 +156,12 @@ async def test_a_model_that_takes_over_gets_tools_in_its_own_form(tmp_path: Path
         assert switched["tools"] == its["tools"]
 
 
-def test_a_session_that_has_ended_leaves_no_open_lane(tmp_path: Path) -> None:
-    async def main() -> str:
-        async with opened(tmp_path) as agent:
-            session = await agent.sessions.create()
-            await session.ask("hello")
-            await session.end()
-            return session.lane.id
-
-    lane = asyncio.run(main())
+async def test_a_session_that_has_ended_leaves_no_open_lane(tmp_path: Path) -> None:
+    async with opened(tmp_path) as agent:
+        session = await agent.sessions.create()
+        await session.ask("hello")
+        await session.end()
+        lane = session.lane.id
     (place,) = (tmp_path / "home").glob("*.db")
     with open_store(place) as store:
         assert store.ledger("local", lane) is None

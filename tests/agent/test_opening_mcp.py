@@ -139,11 +139,8 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     asyncio.run(without())
 
 
-def test_it_ends_also_where_the_agent_cannot_be_opened(tmp_path: Path) -> None:
-    async def main() -> None:
+async def test_it_ends_also_where_the_agent_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(HoldfastError):
         async with opened(tmp_path, flags=own(tmp_path), tools=["no tool"]):
             pass
-
-    with pytest.raises(HoldfastError):
-        asyncio.run(main())
     assert not alive(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,14 @@ async def asked(place: Path, *tools: tuple[str, dict[str, Any]], strict: bool = 
         return str(last.system_prompt), [said(result) for result in results]
 
 
-def test_d22_a_long_description_is_cut_at_a_word_in_the_prompt_and_its_body_comes_whole(
+async def test_d22_a_long_description_is_cut_at_a_word_in_the_prompt_and_its_body_comes_whole(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert len(LONG) == 1_068
     write_skill(tmp_path / "skills", "claude-api", description=LONG, body=BODY)
     write_skill(tmp_path / "skills", "pdf")
     load, search = ("skill_load", {"name": "claude-api"}), ("skill_search", {"query": "word0001"})
-    prompt, (body, match) = asyncio.run(asked(tmp_path, load, search))
+    prompt, (body, match) = await asked(tmp_path, load, search)
     (line,) = [line for line in prompt.splitlines() if line.startswith("- claude-api: ")]
     description = line.removeprefix("- claude-api: ")
     kept, mark = description[:-1], description[-1]
@@ -56,24 +55,24 @@ def test_d22_a_long_description_is_cut_at_a_word_in_the_prompt_and_its_body_come
     assert "`description` has 1068 characters; 1024 are allowed, and the index cuts it there" in warnings[0]
 
 
-def test_d15_d22_d26_with_skills_strict_it_is_left_out_and_the_others_load(
+async def test_d15_d22_d26_with_skills_strict_it_is_left_out_and_the_others_load(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_skill(tmp_path / "skills", "claude-api", description=LONG)
     write_skill(tmp_path / "skills", "pdf")
-    prompt, (answer,) = asyncio.run(asked(tmp_path, ("skill_load", {"name": "claude-api"}), strict=True))
+    prompt, (answer,) = await asked(tmp_path, ("skill_load", {"name": "claude-api"}), strict=True)
     assert ("- pdf: " in prompt, "claude-api" in prompt) == (True, False)
     assert "claude-api" in answer
     assert "word0000" not in answer
     assert "is left out: line 3: `description` has 1068 characters; 1024 are allowed" in caplog.text
 
 
-def test_a_question_finds_by_the_words_that_say_something(tmp_path: Path) -> None:
+async def test_a_question_finds_by_the_words_that_say_something(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "pdf", description="Produce documents.")
     write_skill(
         tmp_path / "skills", "a-diagnostic", description="How is it? If so, would this do? I notify us about it."
     )
     query = ("skill_search", {"query": "how would I do a pdf, if it is for us?"})
-    _, (answer,) = asyncio.run(asked(tmp_path, query))
+    _, (answer,) = await asked(tmp_path, query)
     assert "pdf" in answer
     assert "a-diagnostic" not in answer

@@ -104,30 +104,29 @@ def asking() -> Settings:
     return replace(made, tools=replace(made.tools, confirm=ConfirmSettings(mode="ask")))
 
 
-def test_c59_network_reads_run_side_by_side_after_consent_and_questions_come_one_at_a_time(tmp_path: Path) -> None:
-    async def main() -> None:
-        floor, open_questions, most, asked = Floor(meet=3), 0, 0, list[str]()
+async def test_c59_network_reads_run_side_by_side_after_consent_and_questions_come_one_at_a_time(
+    tmp_path: Path,
+) -> None:
+    floor, open_questions, most, asked = Floor(meet=3), 0, 0, list[str]()
 
-        async def confirm(question: Question) -> Decision:
-            nonlocal open_questions, most
-            open_questions += 1
-            most = max(most, open_questions)
-            assert f"+{question.tool}" not in floor.log, "it ran before anybody was asked"
-            for _ in range(20):
-                await asyncio.sleep(0)
-            open_questions -= 1
-            asked.append(question.tool)
-            return Decision(True)
+    async def confirm(question: Question) -> Decision:
+        nonlocal open_questions, most
+        open_questions += 1
+        most = max(most, open_questions)
+        assert f"+{question.tool}" not in floor.log, "it ran before anybody was asked"
+        for _ in range(20):
+            await asyncio.sleep(0)
+        open_questions -= 1
+        asked.append(question.tool)
+        return Decision(True)
 
-        tools = [floor.tool(f"fetch{number}", "network") for number in range(3)]
-        async with opened(tmp_path, asking(), *tools, confirm=confirm) as bench:
-            session = await bench.sessions.create()
-            await session.ask(steps([(tool.name, {}) for tool in tools]))
-            assert results(bench) == [f"{tool.name} is done" for tool in tools]
-            assert sorted(asked) == [tool.name for tool in tools]
-            assert most == 1
-
-    asyncio.run(main())
+    tools = [floor.tool(f"fetch{number}", "network") for number in range(3)]
+    async with opened(tmp_path, asking(), *tools, confirm=confirm) as bench:
+        session = await bench.sessions.create()
+        await session.ask(steps([(tool.name, {}) for tool in tools]))
+        assert results(bench) == [f"{tool.name} is done" for tool in tools]
+        assert sorted(asked) == [tool.name for tool in tools]
+        assert most == 1
 
 
 async def test_c59_a_refused_network_read_does_not_run_and_keeps_no_other_from_it(tmp_path: Path) -> None:

@@ -90,24 +90,20 @@ THRESHOLDS = [({}, 1), ({"min_tokens": 1_000_000}, 0), ({"min_drop": 1.0}, 0)]
 
 
 @pytest.mark.parametrize(("thresholds", "reports"), THRESHOLDS)
-def test_c6_the_thresholds_of_a_break_act_for_an_agent(
+async def test_c6_the_thresholds_of_a_break_act_for_an_agent(
     tmp_path: Path, thresholds: dict[str, float], reports: int
 ) -> None:
     place = tmp_path / "reports"
     toml = f'[cache]\npadding = "always"\n[cache.breaks]\ndir = "{place}"\n'
     toml += "".join(f"{name} = {value}\n" for name, value in thresholds.items())
-
-    async def main() -> None:
-        clock = VirtualClock(START)
-        simulator = Simulator(clock=clock)
-        async with opened(tmp_path, toml, clock=clock, simulator=simulator) as agent:
-            session = await agent.sessions.create()
-            for turn in range(3):
-                if turn == 2:
-                    simulator.reset()  # what was cached is gone, and nobody has said why
-                await session.ask(f"turn {turn}")
-
-    asyncio.run(main())
+    clock = VirtualClock(START)
+    simulator = Simulator(clock=clock)
+    async with opened(tmp_path, toml, clock=clock, simulator=simulator) as agent:
+        session = await agent.sessions.create()
+        for turn in range(3):
+            if turn == 2:
+                simulator.reset()  # what was cached is gone, and nobody has said why
+            await session.ask(f"turn {turn}")
     assert len(list(place.glob("*.jsonl"))) == reports
 
 
@@ -132,19 +128,15 @@ def test_c6_the_thresholds_of_a_break_act_behind_the_gateway(
         assert len([each for each in store.breaks() if each.reason is None]) == breaks
 
 
-def test_c22_what_the_system_text_is_made_of(tmp_path: Path) -> None:
+async def test_c22_what_the_system_text_is_made_of(tmp_path: Path) -> None:
     folder = tmp_path / "work" / "library" / "pdf"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: pdf\ndescription: Fills forms.\n---\n\nDo it.\n", "utf-8")
     (tmp_path / "work" / "AGENTS.md").write_text("Run `make test` before you say that it works.", "utf-8")
-
-    async def main() -> str:
-        async with opened(tmp_path, '[skills]\nroots = ["library"]\n[cache]\npadding = "off"\n') as agent:
-            session = await agent.sessions.create()
-            await session.ask("hello")
-            return agent.system()
-
-    text = asyncio.run(main())
+    async with opened(tmp_path, '[skills]\nroots = ["library"]\n[cache]\npadding = "off"\n') as agent:
+        session = await agent.sessions.create()
+        await session.ask("hello")
+        text = agent.system()
     parts = [text.index(part) for part in (PERSONA, "# Security", "Run `make test`", "- pdf: Fills forms.")]
     assert parts == sorted(parts)
     assert "Do it." not in text

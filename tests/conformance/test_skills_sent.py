@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -134,14 +133,10 @@ async def test_a1_a4_a60_a80_what_is_preloaded_is_tagged_and_every_session_has_a
 
 
 @pytest.mark.parametrize(("cap", "allowed"), [(50, True), (49, False)])
-def test_a71_exactly_the_hard_cap_is_allowed(tmp_path: Path, cap: int, allowed: bool) -> None:
+async def test_a71_exactly_the_hard_cap_is_allowed(tmp_path: Path, cap: int, allowed: bool) -> None:
     _, here = roots(tmp_path)
     for name in ("one", "two"):
         write(here, name, body="word " * 19 + "end.")  # 100 characters with its line break: 25 tokens
-
-    async def main() -> None:
-        async with opened(tmp_path, f"{OFF}[skills]\nwarn_tokens = 1\nhard_tokens = {cap}\n") as agent:
-            _, second = await told(agent, "one", "two")
-            assert ("word word" in second) is allowed
-
-    asyncio.run(main())
+    async with opened(tmp_path, f"{OFF}[skills]\nwarn_tokens = 1\nhard_tokens = {cap}\n") as agent:
+        _, second = await told(agent, "one", "two")
+        assert ("word word" in second) is allowed

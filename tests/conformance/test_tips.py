@@ -105,15 +105,11 @@ def test_c86_doctor_advises_a_window_of_35_where_many_results_were_masked(place:
 
 
 @pytest.mark.slow
-def test_c87_doctor_advises_a_longer_cool_down_where_an_agent_compacts_often(place: Path) -> None:
+async def test_c87_doctor_advises_a_longer_cool_down_where_an_agent_compacts_often(place: Path) -> None:
     """A real session of Holdfast's agent, with a limit that a few turns reach."""
-
-    async def main() -> None:
-        tight = {"limit_tokens": 12_000, "cooldown_turns": 5}
-        async with Bench(place, config=small(compaction=tight), reply=summarizer()) as bench:
-            await talk(await bench.sessions.create(), bench, 20)
-
-    asyncio.run(main())
+    tight = {"limit_tokens": 12_000, "cooldown_turns": 5}
+    async with Bench(place, config=small(compaction=tight), reply=summarizer()) as bench:
+        await talk(await bench.sessions.create(), bench, 20)
     tip = doctor()["frequent_compaction"]
     assert tip["settings"] == ["agent.compaction.cooldown_turns = 12"]
     assert "compactions, one every" in tip["seen"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -116,10 +115,10 @@ def test_definitions_say_nothing_of_the_files(tmp_path: Path) -> None:
     assert json.loads(replace.input_schema)["required"] == ["file", "old", "new"]
 
 
-def test_a_toolbox_declares_them_and_never_defers_them(tmp_path: Path, files: MemoryFiles) -> None:
+async def test_a_toolbox_declares_them_and_never_defers_them(tmp_path: Path, files: MemoryFiles) -> None:
     (tmp_path / "work").mkdir()
     box = toolbox(memory_tools(files), workspace=tmp_path / "work", home=tmp_path / "home", settings=ToolsSettings())
     names = [getattr(each, "name", "") for each in box.definitions()]
     assert {"memory_add", "memory_replace", "memory_consolidate"} <= set(names)
     assert all(tool.core for tool in memory_tools(files))
-    asyncio.run(box.close())
+    await box.close()

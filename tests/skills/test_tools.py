@@ -39,11 +39,11 @@ def bench(root: Path, **settings: Any) -> Bench:
 
 
 class TestRegistering:
-    def test_d44_d67_both_tools_register_and_find_the_session_in_their_context(self, tmp_path: Path) -> None:
+    async def test_d44_d67_both_tools_register_and_find_the_session_in_their_context(self, tmp_path: Path) -> None:
         with_skills = dispatcher(tmp_path, settings=ToolsSettings(), skills=session(PDF))
         register_skill_tools(with_skills)
         calls = [call("skill_search", {"query": "pdf"}), load("pdf-processing"), call("other")]
-        found, body, unknown = asyncio.run(with_skills.run(calls))
+        found, body, unknown = await with_skills.run(calls)
         assert "pdf-processing" in text(found)
         assert "Use the form tool." in text(body)
         assert unknown.result.is_error

@@ -103,16 +103,12 @@ class TestACommand:
             ProcessExited(process="call_1", exit_code=4),
         ]
 
-    def test_says_nothing_that_changes_from_run_to_run(self, session: Session) -> None:
+    async def test_says_nothing_that_changes_from_run_to_run(self, session: Session) -> None:
         commands = [("sleep 0.05 & echo x", 9), ("(sleep 0.05; exit) >&- 2>&- & echo x", 9), ("sleep 5", 0.1)]
-
-        async def twice() -> list[list[str]]:
-            return [
-                [await session.said("run_command", command=command, timeout_s=limit) for command, limit in commands]
-                for _ in range(2)
-            ]
-
-        first, second = asyncio.run(twice())
+        first, second = [
+            [await session.said("run_command", command=command, timeout_s=limit) for command, limit in commands]
+            for _ in range(2)
+        ]
         assert first == second
 
     def test_harmful_output_is_made_harmless(self, session: Session) -> None:
@@ -151,19 +147,16 @@ class TestACommand:
         for command in ("x" * 3_000_000, "a\0b", "\ud800"):
             assert session.refuses("run_command", command=command).startswith("The command could not be started:")
 
-    def test_where_no_thread_is_left_nothing_runs(
+    async def test_where_no_thread_is_left_nothing_runs(
         self, session: Session, token: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def none_left(thread: threading.Thread) -> None:
             raise RuntimeError("can't start new thread")
 
-        async def start() -> None:
-            with monkeypatch.context() as patched:
-                patched.setattr(threading.Thread, "start", none_left)
-                with pytest.raises(ToolExecutionError, match="too many threads"):
-                    await session.call("run_command", command=f"sleep {token}")
-
-        asyncio.run(start())
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", none_left)
+            with pytest.raises(ToolExecutionError, match="too many threads"):
+                await session.call("run_command", command=f"sleep {token}")
         assert running(token) == []
 
     def test_many_run_side_by_side(self, session: Session) -> None:
@@ -199,38 +192,32 @@ class TestItsEnd:
         assert "goodbye\n[Ended at its time limit" in said
         assert said.endswith("[exit code 5]")
 
-    def test_cancelled_it_ends(self, session: Session, token: str) -> None:
-        async def both_ways() -> None:
-            cancel = Cancel()
-            call = asyncio.ensure_future(session.call("run_command", cancel=cancel, command=f"sleep {token}"))
-            await until_running(token)
-            cancel.set()
-            with pytest.raises(ToolExecutionError, match="cancelled"):
-                await call
-            assert running(token) == []
-            call = asyncio.ensure_future(session.call("run_command", command=f"sleep {token}"))
-            await until_running(token)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-            assert running(token) == []
-
-        asyncio.run(both_ways())
+    async def test_cancelled_it_ends(self, session: Session, token: str) -> None:
+        cancel = Cancel()
+        call = asyncio.ensure_future(session.call("run_command", cancel=cancel, command=f"sleep {token}"))
+        await until_running(token)
+        cancel.set()
+        with pytest.raises(ToolExecutionError, match="cancelled"):
+            await call
+        assert running(token) == []
+        call = asyncio.ensure_future(session.call("run_command", command=f"sleep {token}"))
+        await until_running(token)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert running(token) == []
         assert [type(event) for event in session.told] == [ProcessStarted, ProcessExited] * 2
 
-    def test_cancelled_twice_it_still_ends(self, session: Session, token: str) -> None:
-        async def hurried() -> None:
-            call = asyncio.ensure_future(
-                session.call("run_command", command=f"trap '' TERM; sleep {token}; sleep {token}; :")
-            )
-            await until_running(token)
-            call.cancel()
-            await asyncio.sleep(0.05)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-
-        asyncio.run(hurried())
+    async def test_cancelled_twice_it_still_ends(self, session: Session, token: str) -> None:
+        call = asyncio.ensure_future(
+            session.call("run_command", command=f"trap '' TERM; sleep {token}; sleep {token}; :")
+        )
+        await until_running(token)
+        call.cancel()
+        await asyncio.sleep(0.05)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
         assert until(lambda: running(token) == [])
 
     @pytest.mark.slow
@@ -308,34 +295,28 @@ class TestMuchOutput:
         assert beats > 5
         assert sum(map(len, session.streamed)) <= 100_000_000
 
-    def test_a_slow_watcher_misses_some_and_is_told(self, session: Session) -> None:
-        async def blocked() -> None:
-            call = asyncio.ensure_future(session.said("run_command", command="head -c 1000000 /dev/zero | tr '\\0' a"))
-            await asyncio.sleep(0)
-            time.sleep(0.3)  # the loop stands still, the command does not
-            await call
-
-        asyncio.run(blocked())
+    async def test_a_slow_watcher_misses_some_and_is_told(self, session: Session) -> None:
+        call = asyncio.ensure_future(session.said("run_command", command="head -c 1000000 /dev/zero | tr '\\0' a"))
+        await asyncio.sleep(0)
+        time.sleep(0.3)  # the loop stands still, the command does not
+        await call
         assert "bytes not shown]" in "".join(session.streamed)
 
 
 class TestInTheBackground:
-    def test_is_named_read_and_ended(self, session: Session, token: str) -> None:
-        async def whole() -> None:
-            output = await session.call("run_command", command=f"echo ready; sleep {token}", background=True)
-            assert output.content == "Started as p1."
-            assert output.command_executed
-            said = ""
-            while "ready" not in said:
-                said = await session.said("process_output", process="p1")
-            assert said == "ready\n[p1: running]"
-            assert await session.said("process_output", process="p1") == "[p1: running]"
-            assert await session.said("process_stop", process="p1") == "p1 was ended: ended by SIGTERM."
-            assert running(token) == []
-            assert await session.said("process_output", process="p1") == "[p1: ended by SIGTERM]"
-            assert await session.said("process_stop", process="p1") == "p1 had ended before: ended by SIGTERM."
-
-        asyncio.run(whole())
+    async def test_is_named_read_and_ended(self, session: Session, token: str) -> None:
+        output = await session.call("run_command", command=f"echo ready; sleep {token}", background=True)
+        assert output.content == "Started as p1."
+        assert output.command_executed
+        said = ""
+        while "ready" not in said:
+            said = await session.said("process_output", process="p1")
+        assert said == "ready\n[p1: running]"
+        assert await session.said("process_output", process="p1") == "[p1: running]"
+        assert await session.said("process_stop", process="p1") == "p1 was ended: ended by SIGTERM."
+        assert running(token) == []
+        assert await session.said("process_output", process="p1") == "[p1: ended by SIGTERM]"
+        assert await session.said("process_stop", process="p1") == "p1 had ended before: ended by SIGTERM."
         assert session.told == [
             ProcessStarted(process="p1", command=f"echo ready; sleep {token}", directory=".", background=True),
             ProcessExited(process="p1", exit_code=-signal.SIGTERM, background=True),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 import re
@@ -177,7 +176,7 @@ class TestReading:
         finally:
             tracemalloc.stop()
 
-    def test_a_search_for_a_far_line_can_be_cancelled(self, session: Session) -> None:
+    async def test_a_search_for_a_far_line_can_be_cancelled(self, session: Session) -> None:
         path = session.root / "huge.log"
         with path.open("wb") as file:
             file.write(b"text\n" * 10_000)
@@ -185,7 +184,7 @@ class TestReading:
         cancel = Cancel()
         cancel.set()
         with pytest.raises(ToolExecutionError, match="cancelled"):
-            asyncio.run(session.call("read_file", cancel=cancel, path="huge.log", offset=10_002))
+            await session.call("read_file", cancel=cancel, path="huge.log", offset=10_002)
 
     def test_crlf_is_shown_as_line_feeds_and_told(self, session: Session) -> None:
         (session.root / "dos.txt").write_bytes(b"one\r\ntwo\r\n")

@@ -114,11 +114,10 @@ def test_c59_agents_that_share_a_lock_change_things_one_at_a_time(tmp_path: Path
     assert sorted(floor.log) == sorted(sign + name for name in "abcdef" for sign in "+-")
 
 
-def test_a_call_that_delegates_does_not_wait_for_itself(tmp_path: Path) -> None:
+async def test_a_call_that_delegates_does_not_wait_for_itself(tmp_path: Path) -> None:
     floor = Floor()
     inside = {name: floor.tool(name, "write", steps=5) for name in "ab"}
-
-    async def main() -> None:
+    async with asyncio.timeout(10):
         writing = asyncio.Lock()
 
         def agent(tools: Mapping[str, Tool]) -> Dispatcher:
@@ -132,16 +131,13 @@ def test_a_call_that_delegates_does_not_wait_for_itself(tmp_path: Path) -> None:
         first, _ = await outer.run([call("delegate"), call("w")])
         assert text(first) == "a b"
         assert not writing.locked()
-
-    asyncio.run(asyncio.wait_for(main(), 10))
     assert floor.most == 1
     assert floor.log[-2:] == ["+w", "-w"]
 
 
-def test_a_question_does_not_keep_others_from_changing_things(tmp_path: Path) -> None:
+async def test_a_question_does_not_keep_others_from_changing_things(tmp_path: Path) -> None:
     floor = Floor()
-
-    async def main() -> None:
+    async with asyncio.timeout(10):
         writing, answered = asyncio.Lock(), asyncio.Event()
 
         async def ask(question: Question) -> Decision:
@@ -162,8 +158,6 @@ def test_a_question_does_not_keep_others_from_changing_things(tmp_path: Path) ->
         await agent(ALLOW, "b").run([call("b")])
         answered.set()
         await asking
-
-    asyncio.run(asyncio.wait_for(main(), 10))
     assert floor.log == ["+b", "-b", "+a", "-a"]
 
 
@@ -179,23 +173,20 @@ def test_a_call_that_takes_too_long_is_stopped(tmp_path: Path, own: bool) -> Non
     assert text(second) == "done"
 
 
-def test_a_call_that_ignores_its_end_is_left_behind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> str:
-        tool = tool_named("slow", hang(ignores=True), "write", timeout_s=0.02)
-        bench = Bench(tmp_path, tool, tool_named("next", says(), "write"))
-        first, second = await bench.dispatcher.run([call("slow"), call("next")])
-        assert time_limits.left_behind
-        assert text(second) == "done"
-        while time_limits.left_behind:
-            await asyncio.sleep(0.01)
-        return text(first)
-
-    said = asyncio.run(main())
+async def test_a_call_that_ignores_its_end_is_left_behind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tool = tool_named("slow", hang(ignores=True), "write", timeout_s=0.02)
+    bench = Bench(tmp_path, tool, tool_named("next", says(), "write"))
+    first, second = await bench.dispatcher.run([call("slow"), call("next")])
+    assert time_limits.left_behind
+    assert text(second) == "done"
+    while time_limits.left_behind:
+        await asyncio.sleep(0.01)
+    said = text(first)
     assert said.endswith("It did not end when it was told to, and may still be at work.")
     assert "left behind" in caplog.text
 
 
-def test_a_thread_that_hangs_is_told_and_left_behind(tmp_path: Path) -> None:
+async def test_a_thread_that_hangs_is_told_and_left_behind(tmp_path: Path) -> None:
     over, told = threading.Event(), []
 
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
@@ -206,14 +197,11 @@ def test_a_thread_that_hangs_is_told_and_left_behind(tmp_path: Path) -> None:
         await in_thread(block)
         return ToolOutput()
 
-    async def main() -> None:
-        (answer,) = await Bench(tmp_path, tool_named("t", run, timeout_s=0.02)).dispatcher.run([call("t")])
-        assert "may still be at work" in text(answer)
-        over.set()
-        while time_limits.left_behind:
-            await asyncio.sleep(0.01)
-
-    asyncio.run(main())
+    (answer,) = await Bench(tmp_path, tool_named("t", run, timeout_s=0.02)).dispatcher.run([call("t")])
+    assert "may still be at work" in text(answer)
+    over.set()
+    while time_limits.left_behind:
+        await asyncio.sleep(0.01)
     assert told == [True]
 
 
@@ -320,31 +308,25 @@ async def test_cancel_while_a_call_waits_for_its_turn_or_for_an_answer(tmp_path:
 
 
 @pytest.mark.parametrize("ignores", [False, True])
-def test_cancelling_the_run_itself_cancels_its_tools_and_propagates(tmp_path: Path, ignores: bool) -> None:
+async def test_cancelling_the_run_itself_cancels_its_tools_and_propagates(tmp_path: Path, ignores: bool) -> None:
     ended: list[str] = []
+    began = asyncio.Event()
 
-    async def main() -> None:
-        began = asyncio.Event()
+    async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        began.set()
+        try:
+            return await hang(ignores)(input, context)
+        finally:
+            ended.append(context.tool_use_id)
 
-        async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-            began.set()
-            try:
-                return await hang(ignores)(input, context)
-            finally:
-                ended.append(context.tool_use_id)
-
-        bench = Bench(
-            tmp_path, tool_named("a", run), tool_named("b", run), tool_named("w", says(), "write"), grace_s=5.0
-        )
-        task = asyncio.create_task(bench.dispatcher.run([call("a"), call("b"), call("w")]))
-        await began.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert bench.types().count("tool.failed") == 2
-
-    asyncio.run(main())
+    bench = Bench(tmp_path, tool_named("a", run), tool_named("b", run), tool_named("w", says(), "write"), grace_s=5.0)
+    task = asyncio.create_task(bench.dispatcher.run([call("a"), call("b"), call("w")]))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert bench.types().count("tool.failed") == 2
     assert sorted(ended) == ["toolu_a", "toolu_b"]
 
 

@@ -162,27 +162,23 @@ def simple(message: dict[str, Any]) -> Answer | None:
     return 200, "application/json", json.dumps(answer).encode()
 
 
-def test_a_silent_server_is_noticed_by_asking_it() -> None:
+async def test_a_silent_server_is_noticed_by_asking_it() -> None:
     silent = False
 
     def answers(message: dict[str, Any]) -> Answer | None:
         return (404, "text/plain", b"") if silent else simple(message)
 
-    async def main() -> None:
-        nonlocal silent
-        log: list[str] = []
-        with Serving(scripted(answers, log)) as serving:
-            async with hub(far(serving), settings=McpSettings(ping_s=0.05, reconnect_s=60)) as running:
-                owner = Owner(running.tools())
-                running.attach(owner)
-                await until(lambda: sum('"ping"' in line for line in log) >= 3)
-                assert owner.told == []
-                silent = True  # as a gateway whose server is gone
-                await until(lambda: owner.told)
-                assert "(it answered with status 404)" in owner.told[0][2]
-                assert owner.told[0][:2] == ("remove", ("mcp__far__one",))
-
-    asyncio.run(main())
+    log: list[str] = []
+    with Serving(scripted(answers, log)) as serving:
+        async with hub(far(serving), settings=McpSettings(ping_s=0.05, reconnect_s=60)) as running:
+            owner = Owner(running.tools())
+            running.attach(owner)
+            await until(lambda: sum('"ping"' in line for line in log) >= 3)
+            assert owner.told == []
+            silent = True  # as a gateway whose server is gone
+            await until(lambda: owner.told)
+            assert "(it answered with status 404)" in owner.told[0][2]
+            assert owner.told[0][:2] == ("remove", ("mcp__far__one",))
 
 
 async def test_a_server_that_does_not_know_the_question_is_not_lost() -> None:
@@ -231,23 +227,20 @@ async def test_an_answer_that_is_packed_though_nobody_asked_is_an_error(monkeypa
             assert await said(running, "one") == "x"
 
 
-def test_headers_are_sent_and_a_refusal_names_its_status_and_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+async def test_headers_are_sent_and_a_refusal_names_its_status_and_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     def answers(message: dict[str, Any]) -> Answer | None:
         return 401, "text/plain", b"who are you"
 
-    async def main() -> None:
-        with Serving(scripted(answers, []), path="/mcp?api_key=s3cret") as serving:
-            async with hub(
-                far(serving, headers={"Authorization": "Bearer s3cret"}), settings=McpSettings(reconnect_s=60)
-            ) as running:
-                (status,) = running.status()
-                assert status.state == "waiting"
-                assert "it answered with status 401" in status.why
-                assert "s3cret" not in repr(status)
-
-    asyncio.run(main())
+    with Serving(scripted(answers, []), path="/mcp?api_key=s3cret") as serving:
+        async with hub(
+            far(serving, headers={"Authorization": "Bearer s3cret"}), settings=McpSettings(reconnect_s=60)
+        ) as running:
+            (status,) = running.status()
+            assert status.state == "waiting"
+            assert "it answered with status 401" in status.why
+            assert "s3cret" not in repr(status)
     assert "s3cret" not in caplog.text
 
 

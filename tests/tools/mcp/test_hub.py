@@ -339,7 +339,7 @@ def test_a_loop_that_ends_without_close_leaves_no_program_behind() -> None:
     assert gone(pid)
 
 
-def test_an_owner_that_fails_costs_nobody_anything(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_owner_that_fails_costs_nobody_anything(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Owner):
         def add(self, tools: object) -> tuple[str, ...]:
             raise RuntimeError("broken")
@@ -353,18 +353,15 @@ def test_an_owner_that_fails_costs_nobody_anything(caplog: pytest.LogCaptureFixt
                 raise HoldfastError("two tools are named bad")
             return super().add(tools)  # type: ignore[arg-type]
 
-    async def main() -> None:
-        async with hub(plain()) as running:
-            strict, sound = Strict(running.tools()), Owner(running.tools())
-            for owner in (Broken(), strict, sound):
-                running.attach(owner)
-            await call(running, "add", {"text": "bad"})
-            await until(lambda: len(sound.told) == 1)
-            await call(running, "remove", {"text": "echo"})
-            await until(lambda: len(sound.told) == 2)
-            assert strict.told == [sound.told[1]]
-
-    asyncio.run(main())
+    async with hub(plain()) as running:
+        strict, sound = Strict(running.tools()), Owner(running.tools())
+        for owner in (Broken(), strict, sound):
+            running.attach(owner)
+        await call(running, "add", {"text": "bad"})
+        await until(lambda: len(sound.told) == 1)
+        await call(running, "remove", {"text": "echo"})
+        await until(lambda: len(sound.told) == 2)
+        assert strict.told == [sound.told[1]]
     assert "mcp__plain__bad is not used" in caplog.text
 
 
