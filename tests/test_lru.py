@@ -40,6 +40,18 @@ def test_an_entry_that_is_too_large_does_not_stay() -> None:
         lru.evict()
 
 
+def test_the_newest_entry_stays_where_it_is_spared() -> None:
+    lru = LRU[str, bytes](100, size_of=len, most_entries=3, keep_newest=True)
+    for key in "abc":
+        lru[key] = b"x" * 40
+    assert list(lru) == ["b", "c"]
+    lru["d"] = b"x" * 1_000
+    assert list(lru) == ["d"]
+    for key in "efgh":
+        lru[key] = b""
+    assert list(lru) == ["f", "g", "h"]
+
+
 @given(
     st.integers(0, 20),
     st.lists(st.tuples(st.sampled_from(["set", "get", "pop", "demote"]), st.sampled_from("abcdef"), st.integers(0, 9))),

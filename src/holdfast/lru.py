@@ -12,24 +12,30 @@ D = TypeVar("D")
 
 
 class LRU(MutableMapping[K, V]):
-    """At most `capacity` entries, or entries of that total size where `size_of` measures them.
+    """At most `capacity` entries, or entries of that total size where `size_of` measures them, and then at most
+    `most_entries` of them.
 
     Reading with `[]` or `get` and writing count as use; `peek`, `in` and iteration (least recently used first) do not.
     `on_evict` is called with every entry that is evicted, not with one that is deleted or replaced. An entry that is
-    larger than the capacity on its own is evicted at once. Not synchronised: callers that share one hold a lock.
+    larger than the capacity on its own is evicted at once, unless `keep_newest`. Not synchronised: callers that share
+    one hold a lock.
     """
 
-    __slots__ = ("_capacity", "_entries", "_on_evict", "_size_of", "size")
+    __slots__ = ("_capacity", "_entries", "_least", "_most", "_on_evict", "_size_of", "size")
 
     def __init__(
         self,
         capacity: int,
         *,
         size_of: Callable[[V], int] | None = None,
+        most_entries: int | None = None,
+        keep_newest: bool = False,
         on_evict: Callable[[K, V], None] | None = None,
     ) -> None:
         self._capacity = capacity
         self._size_of = size_of
+        self._most = capacity if size_of is None else most_entries
+        self._least = int(keep_newest)
         self._on_evict = on_evict
         self._entries: OrderedDict[K, V] = OrderedDict()
         self.size = 0  # total of `size_of`, or the number of entries
@@ -56,12 +62,13 @@ class LRU(MutableMapping[K, V]):
         return self._entries.get(key)
 
     def __setitem__(self, key: K, value: V) -> None:
-        if key in self._entries:
-            self.size -= self._measure(self._entries[key])
-        self._entries[key] = value
-        self._entries.move_to_end(key)
+        entries = self._entries
+        if key in entries:
+            self.size -= self._measure(entries[key])
+        entries[key] = value
+        entries.move_to_end(key)
         self.size += self._measure(value)
-        while self.size > self._capacity:
+        while (self.size > self._capacity or self._has_too_many()) and len(entries) > self._least:
             self.evict()
 
     def __delitem__(self, key: K) -> None:
@@ -93,6 +100,9 @@ class LRU(MutableMapping[K, V]):
 
     def values(self) -> ValuesView[V]:
         return self._entries.values()
+
+    def _has_too_many(self) -> bool:
+        return self._most is not None and len(self._entries) > self._most
 
     def _measure(self, value: V) -> int:
         return 1 if self._size_of is None else self._size_of(value)

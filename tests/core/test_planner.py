@@ -176,7 +176,7 @@ def test_of_parallel_calls_that_are_all_cancelled_none_is_the_lane_s_last() -> N
 
 
 def test_of_so_many_cancelled_calls_it_is_known_what_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.core.planner.MOST_CANCELLED", 3)
+    monkeypatch.setattr("holdfast.core.tenants.MOST_CANCELLED", 3)
     lane = Lane()
     lane.turn()
     lane.grow()

@@ -165,7 +165,7 @@ def test_lanes_of_one_memory_keep_their_own_orders() -> None:
 
 
 def test_of_so_many_histories_more_than_their_bytes_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MOST_READ", 2)
+    monkeypatch.setattr("holdfast.core.repairs.memory.MOST_READ", 2)
     monkeypatch.setattr("holdfast.core.repairs.memory._MOST_WHOLE", 2)
     memory = ByteMemory()
     made = [history.BlockHistory([each], [each]) for each in (bytes([number]) * 16 for number in range(5))]

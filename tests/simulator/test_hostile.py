@@ -12,9 +12,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.simulator import HttpRequest, HttpResponse, Simulator, VirtualClock
-from holdfast.simulator import journal as simulator_journal
 from holdfast.simulator import provider as simulator_core
-from holdfast.simulator.journal import Recent
 from holdfast.simulator.script import ECHO, CallStep, Script, ScriptRule, ScriptStep
 from holdfast.simulator.script.schema_inputs import MOST_VALUES, fit
 from tests.shapes import load
@@ -234,12 +232,3 @@ class TestMemory:
         for name in ("a", "b", "a", "c", "d"):
             send(target, "/v1/messages", message(model=f"claude-{name}", system=marked))
         assert sorted(entry["model"][-1] for entry in target.entries()) == ["a", "c", "d"]
-
-    def test_large_values_are_forgotten_before_there_are_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(simulator_journal, "MOST_BYTES", 100)
-        recent: Recent[bytes] = Recent(10, size=len)
-        for key in "abc":
-            recent.put(key, b"x" * 40)
-        assert [recent.get(key) is not None for key in "abc"] == [False, True, True]
-        recent.put("d", b"x" * 1_000)
-        assert [recent.get(key) is not None for key in "bcd"] == [False, False, True]

@@ -19,6 +19,7 @@ from hashlib import sha256
 from msgspec import structs
 
 from holdfast.facts import ModelFacts
+from holdfast.lru import LRU
 
 from .entries import Entries
 from .prompts import NEVER, Block, Entry, Outcome, Prompt, Section
@@ -45,7 +46,7 @@ class Units:
         self._step = max(1, min(_STEP, floor))
         self._names = (Room() if room is None else room).names(self._step)
         self._entries = Entries()
-        self._lengths: dict[bytes, set[int]] = {}
+        self._lengths: LRU[bytes, set[int]] = LRU(_FILED)
 
     def key(self, tokens: TokenSequence, end: int) -> bytes:
         names = self._names.of(tokens)
@@ -55,7 +56,7 @@ class Units:
         """The longest readable unit that `tokens` begins with (D2)."""
         names = self._names.of(tokens)
         for name in reversed(names):
-            for end in sorted(self._lengths.get(name, ()), reverse=True):
+            for end in sorted(self._lengths.peek(name) or (), reverse=True):
                 entry = self._entries.find(self._key(tokens, name, end), now) if end <= len(tokens) else None
                 if entry is not None:
                     return entry
@@ -65,11 +66,7 @@ class Units:
         names = self._names.of(tokens)
         for entry in entries:
             name = names[entry.tokens // self._step - 1]
-            lengths = self._lengths.pop(name, set())
-            lengths.add(entry.tokens)
-            self._lengths[name] = lengths
-        while len(self._lengths) > _FILED:
-            del self._lengths[next(iter(self._lengths))]
+            self._lengths.setdefault(name, set()).add(entry.tokens)
         self._entries.put(entries, now)
 
     def live(self, now: float) -> list[Entry]:

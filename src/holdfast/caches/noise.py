@@ -16,6 +16,8 @@ from hashlib import sha256
 
 from msgspec import Struct, structs
 
+from holdfast.lru import LRU
+
 from .prompts import Block, Cache, Entry, Outcome, Prompt
 
 
@@ -46,9 +48,9 @@ class Noisy:
         self._noise = noise
         self._replicas = [make() for _ in range(max(1, noise.replicas))]
         self._number = 0
-        self.lost: dict[bytes, int] = {}
+        self.lost: LRU[bytes, int] = LRU(REMEMBERED)
         """Beginnings that were evicted, and with which request."""
-        self._running: dict[int, tuple[Outcome, Outcome, Cache]] = {}
+        self._running: LRU[int, tuple[Outcome, Outcome, Cache]] = LRU(REMEMBERED)
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
         self._number += 1
@@ -59,12 +61,10 @@ class Noisy:
         inner = replica.begin(seen, now)
         outcome = structs.replace(inner, prompt=prompt, why=(*inner.why, *why)) if why or seen is not prompt else inner
         self._running[id(outcome)] = (outcome, inner, replica)
-        if len(self._running) > REMEMBERED:
-            del self._running[next(iter(self._running))]
         return outcome
 
     def first_token(self, outcome: Outcome, now: float) -> None:
-        known = self._running.get(id(outcome))
+        known = self._running.peek(id(outcome))
         if known is not None:
             known[2].first_token(known[1], now)
 
@@ -98,13 +98,11 @@ class Noisy:
         if self._noise.eviction and self._chance("eviction") < self._noise.eviction:
             self.lost[root] = self._number
             why.append("noise: everything that begins like this was evicted (N2)")
-            if len(self.lost) > REMEMBERED:
-                del self.lost[next(iter(self.lost))]
         small = prompt.tokens < self._noise.small_tokens and self._chance("small") < self._noise.small_miss
         if small:
             why.append(f"noise: a prompt below {self._noise.small_tokens} tokens was missed (N3)")
             return _renamed(prompt, f"small {self._number}"), tuple(why)
-        lost = self.lost.get(root)
+        lost = self.lost.peek(root)
         return (prompt if lost is None else _renamed(prompt, f"lost {lost}")), tuple(why)
 
 

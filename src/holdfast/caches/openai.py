@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from holdfast.facts import ModelFacts
+from holdfast.lru import LRU
 
 from .openai_breakpoints import AFFECTING, ORDER
 from .prompts import NEVER, Block, Entry, Outcome, Prompt
@@ -51,7 +52,7 @@ class OpenAIPrefix:
     def __init__(self, facts: ModelFacts, *, room: Room | None = None) -> None:
         self._facts = facts
         self._streams = TokenStreams(facts.floor, room=room)
-        self._recent: dict[bytes, deque[float]] = {}
+        self._recent: LRU[bytes, deque[float]] = LRU(_ROUTES)
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
         self._streams.sweep(now)
@@ -93,15 +94,12 @@ class OpenAIPrefix:
 
     def _machine(self, name: bytes, now: float) -> bytes:
         """O4: the first so many requests of a minute go to the route's own machine, the next to its first neighbour…"""
-        recent = self._recent.pop(name, None) or deque()
+        recent = self._recent.setdefault(name, deque())
         while recent and recent[0] <= now - _MINUTE:
             recent.popleft()
         limit = self._facts.limits.requests_per_minute
         overflow = len(recent) // limit if limit else 0
         recent.append(now)
-        self._recent[name] = recent
-        if len(self._recent) > _ROUTES:
-            del self._recent[next(iter(self._recent))]
         return name + overflow.to_bytes(4, "big") if overflow else name
 
     def _stream(self, tokens: TokenSequence, mode: str, now: float, readable: float = NEVER) -> TokenStream:

@@ -13,6 +13,7 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
+from holdfast.lru import LRU
 from holdfast.records import common_head
 
 from .prompts import Block, Prompt
@@ -93,8 +94,9 @@ class Names:
 
     def __init__(self, step: int) -> None:
         self._step = step
-        self._memory: dict[bytes, tuple[TokenSequence, tuple[bytes, ...]]] = {}
-        self._size = 0
+        self._memory: LRU[bytes, tuple[TokenSequence, tuple[bytes, ...]]] = LRU(
+            _MOST, size_of=lambda named: len(named[0]), most_entries=_REMEMBERED, keep_newest=True
+        )
 
     def __len__(self) -> int:
         """How many sequences are remembered."""
@@ -106,17 +108,13 @@ class Names:
             return ()
         first = self._name(head, tokens, 0)
         names = [first]
-        known = self._memory.pop(first, None)
+        known = self._memory.peek(first)
         if known is not None:
-            self._size -= len(known[0])
             shared = min(shared_tokens(tokens, known[0]) // self._step, len(known[1]))
             names = list(known[1][:shared]) or names
         for index in range(len(names), steps):
             names.append(self._name(names[-1], tokens, index))
         self._memory[first] = (tokens, tuple(names))
-        self._size += len(tokens)
-        while len(self._memory) > _REMEMBERED or (self._size > _MOST and len(self._memory) > 1):
-            self._size -= len(self._memory.pop(next(iter(self._memory)))[0])
         return tuple(names)
 
     def _name(self, before: bytes, tokens: TokenSequence, index: int) -> bytes:

@@ -35,7 +35,6 @@ from .tenants import Start, Tenant
 from .ttl_raise import proof, refuted
 from .ttl_raise import test as raise_test
 
-MOST_CANCELLED = 100
 NEARLY = 0.98
 """Of what was to be read: as good as all of it."""
 
@@ -173,8 +172,6 @@ def _take_back(tenant: Tenant, ledger: Ledger, prepared: PlannedRequest) -> None
     """The lane's last request is the one before, or the one before that if it was cancelled too."""
     if ledger.last is None or ledger.last.call != prepared.request.call:
         tenant.cancelled[prepared.request.call] = prepared.before
-        if len(tenant.cancelled) > MOST_CANCELLED:
-            del tenant.cancelled[next(iter(tenant.cancelled))]
         return
     ledger.last = prepared.before
     while ledger.last is not None and ledger.last.call in tenant.cancelled:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from msgspec import Struct
 
 from holdfast.caches import Prompt, Room
 from holdfast.facts import ModelFacts
+from holdfast.lru import LRU
 
 from .experience import Experience
 from .plan import Sent
 from .pool import Pool
 
 MOST_HEADS = 10_000
+MOST_CANCELLED = 100
 MOST_STARTS = 64
 """Blocks of a conversation's beginning that are looked at."""
 
@@ -36,9 +36,9 @@ class Tenant:
         self.alone: dict[str, Pool] = {}
         self.loaded: set[str] = set()
         """Models whose pools have been filled from what was kept."""
-        self.heads: OrderedDict[bytes, None] = OrderedDict()
-        self.starts: OrderedDict[bytes, int] = OrderedDict()
-        self.cancelled: dict[str, Sent | None] = {}
+        self.heads: LRU[bytes, None] = LRU(MOST_HEADS)
+        self.starts: LRU[bytes, int] = LRU(MOST_HEADS)
+        self.cancelled: LRU[str, Sent | None] = LRU(MOST_CANCELLED)
         """Calls that never were, and what came before them, while a later one of their lane may go back to them."""
 
     def pool(self, model: ModelFacts) -> Pool:
@@ -75,9 +75,6 @@ class Tenant:
         """Whether tools and system text with this key were sent before; they are from now on."""
         known = key in self.heads
         self.heads[key] = None
-        self.heads.move_to_end(key)
-        if len(self.heads) > MOST_HEADS:
-            self.heads.popitem(last=False)
         return known
 
     def start(self, prompt: Prompt, head: int) -> Start:
@@ -92,7 +89,4 @@ class Tenant:
             if times and blocks[index].markable and blocks[index].role:
                 found = Start(index, times)
             self.starts[key] = times + 1
-            self.starts.move_to_end(key)
-        while len(self.starts) > MOST_HEADS:
-            self.starts.popitem(last=False)
         return found

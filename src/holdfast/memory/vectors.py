@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.lru import LRU
 from holdfast.notices import warn_once
 from holdfast.store import KnowledgeEntry, KnowledgeFilter, KnowledgeVector, Store
 from holdfast.store import operations as op
@@ -108,12 +109,10 @@ class Vectors:
 
     def _rows(self, matrix: _Matrix, among: KnowledgeFilter) -> NDArray[np.intp]:
         """The rows of the entries that the filter leaves. The store decides, as for every other search."""
-        rows = matrix.rows_by_filter.get(among)
+        rows = matrix.rows_by_filter.peek(among)
         if rows is None:
             rows = matrix.rows_of(self._store.knowledge_revisions(self._tenant, among))
             with self._reading:
-                if len(matrix.rows_by_filter) >= _FILTERS:
-                    matrix.rows_by_filter.pop(next(iter(matrix.rows_by_filter)))
                 matrix.rows_by_filter[among] = rows
         return rows
 
@@ -130,7 +129,7 @@ class _Matrix:
         self.revisions = [each.revision for each in fitting]
         joined = b"".join(each.data for each in fitting)
         self.matrix = np.frombuffer(joined, dtype="<f4").reshape(len(fitting), width)
-        self.rows_by_filter: dict[KnowledgeFilter, NDArray[np.intp]] = {}
+        self.rows_by_filter: LRU[KnowledgeFilter, NDArray[np.intp]] = LRU(_FILTERS)
 
     def rows_of(self, entries: Sequence[tuple[str, int]]) -> NDArray[np.intp]:
         import numpy as np

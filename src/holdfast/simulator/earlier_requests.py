@@ -11,10 +11,13 @@ from msgspec import Raw, Struct
 
 from holdfast.caches import ReportedDivergence, diagnose
 from holdfast.facts import ModelFacts
+from holdfast.lru import LRU
 from holdfast.wire import DIALECTS, Body, Reading, WireError, arr, array_of, obj, object_of, string_of
 
 from .checks import Refusal
-from .journal import Recent
+
+MOST_BYTES = 64_000_000
+"""Of all conversations that one kind of reference may continue."""
 
 _DIALECT = DIALECTS["anthropic"]
 _FIXED = ("system", "tools")
@@ -41,11 +44,13 @@ class MessageThreads:
     """
 
     def __init__(self, keep: int) -> None:
-        self._held: Recent[_Held] = Recent(keep, size=lambda held: sum(map(len, held.messages)))
+        self._held: LRU[str, _Held] = LRU(
+            MOST_BYTES, size_of=lambda held: sum(map(len, held.messages)), most_entries=keep, keep_newest=True
+        )
 
     def expanded(self, body: Body) -> bytes | None:
         """The body with what the thread holds put before its own; None if it continues nothing we know."""
-        held = self._held.get(_continued(body.member("thread")) or "")
+        held = self._held.peek(_continued(body.member("thread")) or "")
         if held is None:
             return None
         messages = arr((*held.messages, *(array_of(body.member("messages") or b"") or ())))
@@ -55,7 +60,7 @@ class MessageThreads:
     def missing(self, body: Body) -> WireError | None:
         """A thread nobody knows (any more): clients take the code and send everything again."""
         previous = _continued(body.member("thread"))
-        if previous is None or self._held.get(previous) is not None:
+        if previous is None or self._held.peek(previous) is not None:
             return None
         return Refusal(404, "not_found_error", f"thread: no thread ends at {previous}", code="thread_not_found")
 
@@ -67,7 +72,7 @@ class MessageThreads:
         content = bytes(msgspec.json.decode(rendered, type=_Response).content)
         answer = obj((("role", b'"assistant"'), ("content", content)))
         fixed = {name: members[name] for name in _FIXED if name in members}
-        self._held.put(id, _Held(fixed, (*(array_of(members.get("messages", b"")) or ()), answer)))
+        self._held[id] = _Held(fixed, (*(array_of(members.get("messages", b"")) or ()), answer))
 
 
 def _continued(thread: bytes | None) -> str | None:
@@ -92,11 +97,13 @@ class StoredResponses:
     """Input and output items of OpenAI's earlier responses, by id; the oldest are forgotten."""
 
     def __init__(self, keep: int) -> None:
-        self._items: Recent[tuple[bytes, ...]] = Recent(keep, size=lambda items: sum(map(len, items)))
+        self._items: LRU[str, tuple[bytes, ...]] = LRU(
+            MOST_BYTES, size_of=lambda items: sum(map(len, items)), most_entries=keep, keep_newest=True
+        )
 
     def expanded(self, body: Body) -> bytes | None:
         """The body with the earlier items put before its own; None if it continues nothing we know."""
-        earlier = self._items.get(string_of(body.member("previous_response_id")) or "")
+        earlier = self._items.peek(string_of(body.member("previous_response_id")) or "")
         if earlier is None:
             return None
         return body.apply(body.set_member("input", arr((*earlier, *_input_items(body.member("input") or b"[]")))))
@@ -104,7 +111,7 @@ class StoredResponses:
     def missing(self, body: Body) -> WireError | None:
         """A response nobody knows (any more)."""
         previous = string_of(body.member("previous_response_id"))
-        if previous is None or self._items.get(previous) is not None:
+        if previous is None or self._items.peek(previous) is not None:
             return None
         return WireError(400, "invalid_request_error", f"Previous response with id '{previous}' not found.")
 
@@ -112,7 +119,7 @@ class StoredResponses:
         """Remember what was said, unless the client asked not to store it."""
         if body.dialect == "openai_responses" and body.member("store") != b"false":
             output = msgspec.json.decode(rendered, type=_Output).output
-            self._items.put(id, (*_input_items(body.member("input") or b"[]"), *(bytes(item) for item in output)))
+            self._items[id] = (*_input_items(body.member("input") or b"[]"), *(bytes(item) for item in output))
 
 
 def _input_items(raw: bytes) -> list[bytes]:
@@ -136,7 +143,7 @@ class Fingerprints:
     """Earlier requests by the id of their response; only those that asked for it are kept."""
 
     def __init__(self, keep: int) -> None:
-        self._kept: Recent[Reading] = Recent(keep)
+        self._kept: LRU[str, Reading] = LRU(keep)
 
     def compare(self, body: Body, reading: Reading, model: ModelFacts, id: str) -> dict[str, bytes]:
         """Members to add to the response."""
@@ -145,24 +152,24 @@ class Fingerprints:
         if body.dialect == "anthropic" and (options := object_of(body.member("diagnostics") or b"")) is not None:
             previous = string_of(options.get("previous_message_id"))
             divergence = self._divergence(reading, previous) if previous is not None else None
-            self._kept.put(id, reading)
+            self._kept[id] = reading
             return {"diagnostics": b"null" if divergence is None else _anthropic(divergence)}
         if body.dialect == "openai_responses":
-            self._kept.put(id, reading)
+            self._kept[id] = reading
             options = object_of(body.member("prompt_cache_options") or b"") or {}
             if (previous := string_of(options.get("comparison_response_id"))) is not None:
                 return {"prompt_cache_diagnostics": self._openai(reading, previous)}
         return {}
 
     def _divergence(self, reading: Reading, previous: str) -> ReportedDivergence | None:
-        earlier = self._kept.get(previous)
+        earlier = self._kept.peek(previous)
         divergence = diagnose(None if earlier is None else earlier.prompt, reading.prompt)
         if earlier is not None and earlier.settings.get("speed") != reading.settings.get("speed"):
             return ReportedDivergence("model_changed", earlier.prompt.tokens)
         return divergence
 
     def _openai(self, reading: Reading, previous: str) -> bytes:
-        earlier = self._kept.get(previous)
+        earlier = self._kept.peek(previous)
         if earlier is None:
             return b'{"type":"comparison_response_not_found"}'
         reason = _openai_reason(earlier, reading)

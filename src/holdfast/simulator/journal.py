@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections import deque
 
 from msgspec import Struct
 
 from holdfast.records import Usage
-
-T = TypeVar("T")
-
-MOST_BYTES = 64_000_000
 
 
 class Record(Struct):
@@ -68,23 +62,3 @@ class Journal:
         """The latest, oldest first."""
         chosen = [record for record in self._records if not session or record.session == session]
         return chosen[-limit:] if limit else chosen
-
-
-class Recent(Generic[T]):
-    """The last so many values by key; the oldest is forgotten first.
-
-    `size` measures a value in bytes, for those that may be large: of all together only `MOST_BYTES` are kept.
-    """
-
-    def __init__(self, keep: int, size: Callable[[T], int] = lambda value: 0) -> None:
-        self._keep, self._size, self._bytes = keep, size, 0
-        self._values: OrderedDict[str, T] = OrderedDict()
-
-    def get(self, key: str) -> T | None:
-        return self._values.get(key)
-
-    def put(self, key: str, value: T) -> None:
-        self._values[key] = value
-        self._bytes += self._size(value)
-        while len(self._values) > self._keep or (self._bytes > MOST_BYTES and len(self._values) > 1):
-            self._bytes -= self._size(self._values.popitem(last=False)[1])

@@ -19,6 +19,7 @@ from holdfast.caches import Block, Cache, Noise, Noisy, Outcome, Prompt, chain, 
 from holdfast.caches import cache as cache_of
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
+from holdfast.lru import LRU
 from holdfast.records import Block as Part
 from holdfast.records import Message, Request, Text, ToolUse, Usage
 from holdfast.wire import COUNTING, DIALECTS, Body, Dialect, PromptReader, Unreadable, WireError, dialect_of
@@ -121,7 +122,7 @@ class Simulator:
 
     def reset(self) -> None:
         """Forget every entry, cached content and earlier response; faults and the journal stay."""
-        self._caches: dict[str, Cache] = {}
+        self._caches: LRU[str, Cache] = LRU(_MOST_MODELS)
         self._reader = PromptReader()
         self._fingerprints = Fingerprints(self._keep)
         self._responses = StoredResponses(self._keep)
@@ -286,14 +287,12 @@ class Simulator:
 
     def _cache(self, model: ModelFacts) -> Cache:
         """The model's cache. Clients may make up names without end: those not used for longest are forgotten."""
-        cache = self._caches.pop(model.ref, None)
+        cache = self._caches.get(model.ref)
         if cache is None:
             cache = self._new_cache(model)
             if self._noise is not None:
                 cache = Noisy(lambda: self._new_cache(model), self._noise)
-        self._caches[model.ref] = cache
-        if len(self._caches) > _MOST_MODELS:
-            del self._caches[next(iter(self._caches))]
+            self._caches[model.ref] = cache
         return cache
 
     def _new_cache(self, model: ModelFacts) -> Cache:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from struct import Struct as Packing
 from threading import Lock
 from typing import Generic, TypeVar
 
 from holdfast.caches import Block, Mark, Prompt, Section
+from holdfast.lru import LRU
 
 from .block_reader import ReadBlock
 from .body import BlockSpan, Body, is_border
@@ -35,13 +37,12 @@ class BlockCache(Generic[T]):
     """
 
     def __init__(self, most: int, *, heavy: int) -> None:
-        self._half, self._heavy = max(1, most // 2), heavy
+        self._half = max(1, most // 2)
         self._young: dict[bytes, bytes] = {}
         self._old: dict[bytes, bytes] = {}
         self._shapes: dict[tuple[Section, str, str, bool], int] = {}
         self._by_number: list[tuple[Section, str, str, bool]] = []
-        self._others: dict[bytes, tuple[T, int]] = {}
-        self._weight = 0
+        self._others: LRU[bytes, tuple[T, int]] = LRU(heavy, size_of=itemgetter(1), keep_newest=True)
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -63,11 +64,8 @@ class BlockCache(Generic[T]):
         if key not in self._others:
             return None
         with self._lock:
-            entry = self._others.pop(key, None)
-            if entry is None:
-                return None
-            self._others[key] = entry
-            return entry[0]
+            entry = self._others.get(key)
+            return None if entry is None else entry[0]
 
     def keep(self, key: bytes, block: Block) -> bool:
         """Remember a plain block; False if it cannot be packed."""
@@ -88,12 +86,7 @@ class BlockCache(Generic[T]):
 
     def keep_other(self, key: bytes, value: T, weight: int) -> None:
         with self._lock:
-            before = self._others.pop(key, None)
             self._others[key] = value, weight
-            self._weight += weight - (0 if before is None else before[1])
-            while self._weight > self._heavy and len(self._others) > 1:
-                first = next(iter(self._others))
-                self._weight -= self._others.pop(first)[1]
 
     def _add(self, key: bytes, packed: bytes) -> None:
         if len(self._young) >= self._half:

@@ -6,10 +6,10 @@ prompt that grew by one turn costs little more than the turn. Knows how things a
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from operator import attrgetter
 from threading import Lock
 from typing import TypeVar, cast
 
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from holdfast.caches import Block, CacheControls, Prompt, rules
 from holdfast.caches import prompt as prompt_of
 from holdfast.facts import ModelFacts
+from holdfast.lru import LRU
 
 from . import cache_parameters
 from .block_reader import ReadBlock, as_bytes, read_block
@@ -68,12 +69,10 @@ class PromptReader:
     ) -> None:
         """`beside` is a reader whose blocks are shared: a block that either of them has read is known to both."""
         self.canonicalised = 0  # bytes of blocks that were not recognised and had to be read
-        self._kept_bodies = kept_bodies
-        self._bytes = 0
-        self._bodies: OrderedDict[bytes, ReadBody] = OrderedDict()
+        self._bodies: LRU[bytes, ReadBody] = LRU(kept_bodies, size_of=attrgetter("weight"), keep_newest=True)
         self._latest: dict[tuple[str, str], ReadBody] = {}  # of one dialect and model: conversations begin alike
-        self._starts: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
-        self._windows: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
+        self._starts: LRU[bytes, tuple[int, bytes]] = LRU(_KEPT_STARTS)
+        self._windows: LRU[tuple[int, int, int], bytes] = LRU(_KEPT_WINDOWS)
         blocks = BlockCache[ReadBlock](kept_blocks, heavy=_KEPT_OTHERS) if beside is None else beside._blocks
         self._blocks: BlockCache[ReadBlock] = blocks
         self._last: tuple[Body, ModelFacts, str, Reading] | None = None  # asked for again, a body is not read again
@@ -83,7 +82,7 @@ class PromptReader:
     def parse(self, dialect: Dialect, raw: bytes, *, model: str = "") -> Body | Unreadable:
         """Parse a body, taking over what it shares with an earlier body that began the same."""
         lane = self._find(raw)
-        earlier = self._bodies.get(lane)
+        earlier = self._bodies.peek(lane)
         if earlier is None:
             return dialect.parse(raw, model=model)
         body = dialect.parse(raw, model=model, like=earlier.body)
@@ -95,14 +94,14 @@ class PromptReader:
     def _find(self, raw: bytes) -> bytes:
         """The conversation of a body that is not parsed yet: one client's bodies begin alike and differ somewhere in
         their messages."""
-        at, latest = self._starts.get(raw[:_START], (0, b""))
+        at, latest = self._starts.peek(raw[:_START]) or (0, b"")
         if latest:  # the shortest window tells most apart, and comparing what it finds is quicker than hashing more
-            lane = self._windows.get((at, WINDOWS[-1], hash(raw[at : at + WINDOWS[-1]])), b"")
-            earlier, far = self._bodies.get(lane), at + WINDOWS[0]
+            lane = self._windows.peek((at, WINDOWS[-1], hash(raw[at : at + WINDOWS[-1]]))) or b""
+            earlier, far = self._bodies.peek(lane), at + WINDOWS[0]
             if earlier is not None and earlier.at_length and raw.startswith(memoryview(earlier.body.raw)[at:far], at):
                 return lane
         for size in WINDOWS if latest else ():
-            lane = self._windows.get((at, size, hash(raw[at : at + size])), b"")
+            lane = self._windows.peek((at, size, hash(raw[at : at + size]))) or b""
             if lane in self._bodies:
                 return lane
         return latest
@@ -159,7 +158,7 @@ class PromptReader:
     def _earlier(self, body: Body, model: ModelFacts, scope: str) -> tuple[bytes, ReadBody | None, bool]:
         """The conversation, the last body of it (or of any other), and whether only its messages have grown."""
         lane = self._guesses.pop(id(body), b"")
-        earlier = self._bodies.get(lane)
+        earlier = self._bodies.peek(lane)
         if (
             earlier is not None
             and earlier.prompt.scope == scope
@@ -168,11 +167,11 @@ class PromptReader:
         ):
             return lane, earlier, has_same_end(earlier.body, body)
         lane = _lane(body, model, scope)
-        return lane, self._bodies.get(lane) or self._latest.get((body.dialect, model.ref)), False
+        return lane, self._bodies.peek(lane) or self._latest.get((body.dialect, model.ref)), False
 
     def previous(self, body: Body, model: ModelFacts, *, scope: str = "") -> Prompt | None:
         """The prompt of the conversation's request before this one, where it is still remembered."""
-        earlier = self._bodies.get(_lane(body, model, scope))
+        earlier = self._bodies.peek(_lane(body, model, scope))
         return None if earlier is None else earlier.prompt
 
     def _read_blocks(
@@ -241,14 +240,10 @@ class PromptReader:
         return read
 
     def _remember(self, lane: bytes, model: ModelFacts, current: ReadBody) -> None:
-        before = self._bodies.pop(lane, None)
-        self._bytes += current.weight - (0 if before is None else before.weight)
+        before = self._bodies.peek(lane)
         self._bodies[lane] = current
         self._latest = {(current.body.dialect, model.ref): current}
         self._index(lane, current, before)
-        while self._bytes > self._kept_bodies and len(self._bodies) > 1:
-            _, dropped = self._bodies.popitem(last=False)
-            self._bytes -= dropped.weight
 
     def _index(self, lane: bytes, current: ReadBody, before: ReadBody | None) -> None:
         body, first = current.body, current.first
@@ -256,8 +251,6 @@ class PromptReader:
             return
         raw, at, last = body.raw, body.blocks[first].start, body.blocks[-1].start  # the last message may still change
         self._starts[raw[:_START]] = at, lane
-        if len(self._starts) > _KEPT_STARTS:
-            self._starts.popitem(last=False)
         if before is not None and body.blocks[first : first + 1] == before.body.blocks[first : first + 1]:
             current.windows = before.windows
         if not current.at_length or at + current.windows > last:
@@ -265,8 +258,6 @@ class PromptReader:
                 if size > current.windows and at + size <= last:
                     self._windows[at, size, hash(raw[at : at + size])] = lane
             current.windows = max((size for size in WINDOWS if at + size <= last), default=0)
-            while len(self._windows) > _KEPT_WINDOWS:
-                self._windows.popitem(last=False)
 
 
 def _about(dialect: str, model: str, section: str, role: str, form: str, border: bool, with_ids: bool) -> bytes:

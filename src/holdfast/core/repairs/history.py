@@ -16,8 +16,6 @@ from .memory import ByteMemory
 _DIGEST = 16
 _NAME = 32
 _NONE = bytes(_NAME)
-MOST_READ = 64
-"""Histories kept as they are read, so that a lane that goes on is not put together again at every turn."""
 
 
 class BlockHistory(Struct):
@@ -75,7 +73,6 @@ def recall(memory: ByteMemory, name: bytes) -> BlockHistory | None:
     """The history of this name; None where a part of it is lost. It is not to be changed."""
     known: _Read | None = memory.read.get(name)
     if known is not None and memory.touch_all(known.parts):
-        memory.read.move_to_end(name)
         return known.history
     parts: list[bytes] = []
     names: list[bytes] = []
@@ -109,13 +106,13 @@ def record(memory: ByteMemory, name: bytes, before: BlockHistory | None, now: Bl
 
 def settled(memory: ByteMemory, name: bytes) -> BlockHistory | None:
     """The history of this name, if it was found whole and is at hand."""
-    known: _Read | None = memory.read.get(name) if name in memory.whole else None
+    known: _Read | None = memory.read.peek(name) if name in memory.whole else None
     return None if known is None else known.history
 
 
 def grown(memory: ByteMemory, name: bytes, count: int, blocks: list[bytes]) -> bytes:
     """Keep what follows a `settled` history of so many blocks, all as they were first sent; returns its own name."""
-    memory.read.move_to_end(name)
+    memory.read.get(name)  # it was used
     return name if count == len(blocks) else _added(memory, name, count, BlockHistory(blocks, blocks))
 
 
@@ -141,5 +138,3 @@ class _Read(Struct, frozen=True):
 
 def _remember(memory: ByteMemory, name: bytes, parts: list[bytes], history: BlockHistory) -> None:
     memory.read[name] = _Read(parts, history)
-    while len(memory.read) > MOST_READ:
-        memory.read.popitem(last=False)

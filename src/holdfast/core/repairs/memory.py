@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any
 
+from holdfast.lru import LRU
+
 LIMIT = 12_000_000
 _OVERHEAD = 150  # of an entry: key, node, object
 _PERIODS = 8
+MOST_READ = 64
+"""Values kept as they were put together, so that a lane that goes on does not do it at every turn."""
 _MOST_WHOLE = 4_096
 _BORDER = b"border"
 """A key of nobody's: in front of it stands what was not used in this period."""
@@ -32,7 +36,7 @@ class ByteMemory:
         self.period = 0
         self.whole: dict[bytes, list[int]] = {}
         """Names of what was found complete and used in this period: it still is. With what is to be known of it."""
-        self.read: OrderedDict[bytes, Any] = OrderedDict()
+        self.read: LRU[bytes, Any] = LRU(MOST_READ)
         """A place for values that were put together from what is kept, by their name."""
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ kept is bounded: the last body of the lanes in use, the entries of the sessions 
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from holdfast.core import DEFAULTS, Expectation, Finding, Ledger, Tenant, expect
 from holdfast.core.cures import Cure, case, cure_for
 from holdfast.engine import ByteDiff, locate
 from holdfast.facts import ModelFacts, Rates
+from holdfast.lru import LRU
 from holdfast.records import BreakCause, Usage, expiry
 from holdfast.wire import DIALECTS, Body, PromptReader
 
@@ -92,21 +93,20 @@ class BodyMemory:
     def __init__(self) -> None:
         self._reader = PromptReader()
         self._room = Room(STREAMS)
-        self._tenants: OrderedDict[str, Tenant] = OrderedDict()
-        self._lanes: OrderedDict[LaneName, _Before] = OrderedDict()
-        self._bytes = 0
+        self._tenants: LRU[str, Tenant] = LRU(SESSIONS)
+        self._lanes: LRU[LaneName, _Before] = LRU(BODIES, size_of=attrgetter("weight"), keep_newest=True)
 
     # Where the log has usage
 
     def sent(self, record: LoggedRequest, lane: LaneName) -> None:
         """A request that was billed: the lane's next one may have to be compared with it."""
         if record.body is not None and record.dialect in DIALECTS:
-            self._keep(lane, _Before(record.body, record))
+            self._lanes[lane] = _Before(record.body, record)
 
     def beside(self, record: LoggedRequest, lane: LaneName, model: ModelFacts, covered: int) -> ComparedBody | None:
         """A request beside the one before it in its lane, which had covered so much; None where either cannot be read
         any more."""
-        before = self._lanes.get(lane)
+        before = self._lanes.peek(lane)
         if before is None or before.record is None:
             return None
         earlier, now = self._parse(before.record), self._parse(record)
@@ -124,7 +124,7 @@ class BodyMemory:
 
     def same(self, record: LoggedRequest, lane: LaneName) -> float | None:
         """About which part of a body is the same as before; None where that is not at hand."""
-        before = self._lanes.get(lane)
+        before = self._lanes.peek(lane)
         if before is None or not record.body:
             return None
         return _common(before.raw, record.body) / len(record.body)
@@ -132,7 +132,7 @@ class BodyMemory:
     def departing(self, record: LoggedRequest, lane: LaneName, *, alike: float) -> Pair | None:
         """A request that has no more than this part in common with the one before it in its lane, with that one; None
         for others."""
-        before = self._lanes.get(lane)
+        before = self._lanes.peek(lane)
         if before is None or not record.body or _common(before.raw, record.body) > alike * len(before.raw):
             return None
         if before.record is not None:
@@ -156,7 +156,7 @@ class BodyMemory:
         body = self._parse(record)
         if body is None:
             return None
-        before = self._lanes.get(lane)
+        before = self._lanes.peek(lane)
         ledger = before.ledger if before is not None and before.ledger is not None else Ledger()
         tenant = self._tenant(lane[0])
         prepared = self._prepare(body, record, model, tenant, ledger, now)
@@ -168,7 +168,7 @@ class BodyMemory:
         began = at if first_token is None else max(at, first_token)
         planner.first_token(seen.tenant, seen.prepared, began)
         planner.settle(seen.tenant, seen.ledger, seen.prepared, usage, began, _AS_SENT)
-        self._keep(lane, _Before(seen.body.raw, None, seen.body, seen.ledger, at))
+        self._lanes[lane] = _Before(seen.body.raw, None, seen.body, seen.ledger, at)
 
     def forget(self, session: str) -> None:
         """A session begins again."""
@@ -178,8 +178,7 @@ class BodyMemory:
 
     def leave(self, lane: LaneName) -> None:
         """A lane begins again: what comes next is not compared with what was sent before."""
-        before = self._lanes.pop(lane, None)
-        self._bytes -= 0 if before is None else before.weight
+        self._lanes.pop(lane, None)
 
     def _parse(self, record: LoggedRequest) -> Body | None:
         dialect = DIALECTS.get(record.dialect)
@@ -203,22 +202,12 @@ class BodyMemory:
         )
         return planner.prepare(tenant, ledger, plan_request, now, _AS_SENT)
 
-    def _keep(self, lane: LaneName, new: _Before) -> None:
-        before = self._lanes.pop(lane, None)
-        self._lanes[lane] = new
-        self._bytes += new.weight - (0 if before is None else before.weight)
-        while self._bytes > BODIES and len(self._lanes) > 1:
-            self._bytes -= self._lanes.popitem(last=False)[1].weight
-
     def _tenant(self, session: str) -> Tenant:
         """What the lanes of a session share. Nothing in a log says which sessions share more."""
         tenant = self._tenants.get(session)
         if tenant is None:
             tenant = self._tenants[session] = Tenant()
             tenant.room = self._room
-            if len(self._tenants) > SESSIONS:
-                self._tenants.popitem(last=False)
-        self._tenants.move_to_end(session)
         return tenant
 
 

@@ -8,8 +8,6 @@ belong to two agents, of which nothing is said.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from msgspec.structs import replace
 
 from holdfast.caches import CacheControls, Mark, Prompt, providers
@@ -18,6 +16,7 @@ from holdfast.core import DEFAULTS, Divergence, Finding, head, judge
 from holdfast.core.cures import Cure, case, cure_for
 from holdfast.engine import ByteDiff, locate
 from holdfast.facts import Rates
+from holdfast.lru import LRU
 from holdfast.records import HEAD_CHANGES, Usage, common_head
 
 from ..logs.records import LoggedRequest
@@ -60,7 +59,7 @@ class Heads:
 
     def __init__(self, bodies: BodyMemory) -> None:
         self._bodies = bodies
-        self._last: OrderedDict[Agent, _Last] = OrderedDict()
+        self._last: LRU[Agent, _Last] = LRU(AGENTS)
         self.left_out = 0
         """Sessions that were not looked at, because enough of their agent were."""
 
@@ -70,17 +69,14 @@ class Heads:
         last = self._last.get(agent)
         if last is None:
             last = self._last[agent] = _Last()
-            if len(self._last) > AGENTS:
-                self._last.popitem(last=False)
         last.session, last.name, last.lane = session.name, (session.key, record.agent, record.model), lane
-        self._last.move_to_end(agent)
 
     def first(
         self, session: SessionTally, lane: LaneUsage, record: LoggedRequest, usage: Usage, rates: Rates | None
     ) -> HeadFinding | None:
         """What the first request of a lane could not share with the agent's last session; None where nothing is known
         to have been lost."""
-        last = self._last.get(_agent(session, record))
+        last = self._last.peek(_agent(session, record))
         if last is None or last.name[0] == session.key or record.at is None or not lane.guaranteed:
             return None
         lives, then = last.lane.seconds(), last.lane.at

@@ -8,7 +8,6 @@ what is left is the effect of repairs alone. Other logs tell nothing of it and d
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from decimal import Decimal
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from msgspec import Struct
 from holdfast.core import Experience
 from holdfast.engine.repairs import AS_SENT, Billed, Shadow, ShadowReaders
 from holdfast.facts import ModelFacts, Rates
+from holdfast.lru import LRU
 from holdfast.records import Usage
 from holdfast.wire import Body
 
@@ -54,8 +54,8 @@ class RepairEstimates:
     def __init__(self, bodies: BodyMemory) -> None:
         self._bodies = bodies
         self._shared = ShadowReaders()
-        self._shadows: OrderedDict[LaneName, Shadow] = OrderedDict()
-        self._looked: OrderedDict[LaneName, int] = OrderedDict()
+        self._shadows: LRU[LaneName, Shadow] = LRU(MOST_SHADOWS)
+        self._looked: LRU[LaneName, int] = LRU(MOST_LANES)
         self._cost = self._saves = self._exact = Decimal(0)
 
     def result(self, level: str) -> RepairSavings | None:
@@ -92,16 +92,13 @@ class RepairEstimates:
         """The lane as it would be with repairs, and the request; it begins where a request could be repaired."""
         shadow_before = self._shadows.get(request.lane)
         if shadow_before is not None and self._bodies.knows(request.lane):
-            self._shadows.move_to_end(request.lane)
             body = self._bodies.parsed(request.record)
             if body is None:
                 return None
             shadow_before.suggest(body)
             return shadow_before, body
         self._shadows.pop(request.lane, None)
-        looked = self._looked[request.lane] = self._looked.pop(request.lane, 0) + 1
-        if len(self._looked) > MOST_LANES:
-            self._looked.popitem(last=False)
+        looked = self._looked[request.lane] = self._looked.get(request.lane, 0) + 1
         alike = 1.0 if looked <= LOOKED_AT + 1 else ALIKE  # the first of a lane has none before it
         pair = self._bodies.departing(request.record, request.lane, alike=alike)
         if pair is None:
@@ -112,8 +109,6 @@ class RepairEstimates:
             return None
         shadow.sent(pair.earlier, pair.at)
         self._shadows[request.lane] = shadow
-        if len(self._shadows) > MOST_SHADOWS:
-            self._shadows.popitem(last=False)
         return shadow, pair.now
 
     def _played(self, shadow: Shadow, body: Body, request: RepairCandidate, rates: Rates) -> Decimal:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.facts import Rates
+from holdfast.lru import LRU
 from holdfast.records import Usage
 
 from ..logs.conversations import RecentHashes
@@ -166,7 +167,7 @@ class SessionTally:
 
     def begin_again(self) -> None:
         """Forget what was worked out: it is not needed where the provider has billed."""
-        self.lanes: dict[LaneKey, LaneUsage] = {}
+        self.lanes: LRU[LaneKey, LaneUsage] = LRU(MOST_LANES, on_evict=self._ended)
         self.bills: list[TokenBill] = []
         self.estimated = False
         self.broken = NOTHING
@@ -228,27 +229,20 @@ class SessionTally:
 
     def lane(self, key: LaneKey) -> LaneUsage | None:
         """A lane that is remembered, which is now the one used last."""
-        lane = self.lanes.get(key)
-        if lane is not None and len(self.lanes) > 1:
-            del self.lanes[key]
-            self.lanes[key] = lane
-        return lane
+        return self.lanes.get(key)
 
     def begin(self, key: LaneKey, lane: LaneUsage) -> None:
         """A new lane, instead of one of this name if there was one."""
         if key in self.lanes:
-            self._end(key)
-        elif len(self.lanes) >= MOST_LANES:
-            self._end(next(iter(self.lanes)))
+            self._ended(key, self.lanes.pop(key))
         self.lanes[key] = lane
 
     def end(self) -> None:
         """Nothing follows."""
         while self.lanes:
-            self._end(next(iter(self.lanes)))
+            self.lanes.evict()
 
-    def _end(self, key: LaneKey) -> None:
-        lane = self.lanes.pop(key)
+    def _ended(self, key: LaneKey, lane: LaneUsage) -> None:
         self.settle(lane, None)
         for each in lane.held or ():
             self.broke(advice.at_the_head(each, len(lane.held or ()), lane.asked, self.client))

@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.lru import LRU
+
 KINDS = {"user", "assistant", "api-request", "api-request-shape", "api-request-blob"}
 MOST = 48 * 2**20
 """Bytes of one conversation's lines that are kept, since its last compaction."""
@@ -81,7 +83,7 @@ class RecordedRequests:
         self._bytes = 0
         self._kept = True
         self._parts: dict[str, bytes] = {}
-        self._requests: dict[str, _Request] = {}
+        self._requests: LRU[str, _Request] = LRU(_CHAIN)
         self._run: _Run | None = None
 
     def keep(self, kind: str, raw: bytes) -> None:
@@ -108,7 +110,7 @@ class RecordedRequests:
         for raw in self.waiting:
             self._take(raw)
         self.waiting.clear()
-        request = self._requests.get(id)
+        request = self._requests.peek(id)
         if request is None or not request.whole:
             return None
         try:
@@ -133,15 +135,13 @@ class RecordedRequests:
             self._run = None
 
     def _request(self, part: _Part) -> None:
-        base = self._requests.get(part.base)
+        base = self._requests.peek(part.base)
         before = base.messages if base is not None else ()
         messages = (*before[: part.keep], *part.tail)
         whole = not part.cut and len(before) >= part.keep
         self._requests[part.id] = _Request(
             part.shape_hash, messages, Raw(bytes(part.params)), part.cache_control, whole
         )
-        if len(self._requests) > _CHAIN:
-            del self._requests[next(iter(self._requests))]
 
     def _said(self, message: _Message) -> None:
         content = message.content

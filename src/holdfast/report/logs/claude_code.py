@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.lru import LRU
 from holdfast.records import Usage
 from holdfast.wire import anthropic_usage, count, counts_of
 
@@ -108,8 +109,9 @@ class Transcript:
         self._given = seen
         self._met = RecentHashes()
         self._lanes: dict[str, _Lane] = {}
-        self._side: dict[str, str] = {}
-        self._sent: dict[str, float | None] = {}
+        self._side: LRU[str, str] = LRU(_RECENT)
+        self._last_side = "sidechain"
+        self._sent: LRU[str, float | None] = LRU(_RECENT)
         self._waiting: deque[_Request] = deque()
         self._recorded = RecordedRequests()
 
@@ -133,7 +135,7 @@ class Transcript:
         at = seconds(line.timestamp)
         if line.type == "api-request":
             if line.id:
-                _keep(self._sent, line.id, at)
+                self._sent[line.id] = at
             return
         lane = self._lane(line)
         if line.type == "assistant":
@@ -165,11 +167,11 @@ class Transcript:
         if self._stem.startswith("agent-"):
             return self._stem.removeprefix("agent-")
         parent = line.parent_uuid or line.logical_parent_uuid  # a compaction begins a chain that goes on logically
-        chain = self._side.get(parent or "")
+        chain = self._side.peek(parent or "")
         if chain is None:
-            chain = (line.uuid if not parent else None) or next(reversed(self._side.values()), "sidechain")
+            chain = (line.uuid if not parent else None) or self._last_side
         if line.uuid:
-            _keep(self._side, line.uuid, chain)
+            self._side[line.uuid] = self._last_side = chain
         return chain
 
     def _assistant(self, place: str, line: _Line, lane: _Lane, at: float | None) -> None:
@@ -226,7 +228,7 @@ class Transcript:
 
     def _sent_at(self, line: _Line, lane: _Lane, answered: float | None) -> float | None:
         """When a request was sent: never after its answer."""
-        sent_at = self._sent.get(line.request_ref or "")
+        sent_at = self._sent.peek(line.request_ref or "")
         at = next((time for time in (sent_at, lane.asked, lane.latest, answered) if time is not None), None)
         return at if at is None or answered is None else min(at, answered)
 
@@ -286,12 +288,6 @@ def _reason(lane: _Lane, model: str) -> str | None:
 
 def _later(one: float | None, other: float | None) -> float | None:
     return other if one is None else one if other is None else max(one, other)
-
-
-def _keep(values: dict[str, _Value], key: str, value: _Value) -> None:
-    values[key] = value
-    if len(values) > _RECENT:
-        del values[next(iter(values))]
 
 
 _NOTES = {"queue-operation", "file-history-snapshot", "last-prompt", "mode", "permission-mode", "summary", "ai-title"}
