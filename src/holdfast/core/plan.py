@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.caches import Block, Mark, Prompt, Section
+from holdfast.records import common_head
 
 Kind = Literal["user", "tools"]
 """Whether a request follows something a user said, or stands inside a tool loop."""
@@ -66,6 +67,11 @@ class Sent(Struct, frozen=True):
 
     def digest(self, index: int) -> bytes:
         return self.digests[index * DIGEST : (index + 1) * DIGEST]
+
+    def common_blocks(self, prompt: Prompt) -> int:
+        """How many blocks of this request another one begins with."""
+        digests = [block.digest[:DIGEST] for block in prompt.blocks[: len(self)]]
+        return common_head(self.digests, b"".join(digests)) // DIGEST
 
     def counts(self) -> array[int]:
         return array("I", self.tokens)

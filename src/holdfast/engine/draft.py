@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from hashlib import sha256
-from itertools import takewhile
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.caches import Block, Mark, Prompt
-from holdfast.core import DIGEST, Ledger, PlanRequest, Proposal, Sent, Situation, kind_of, odds
+from holdfast.core import Ledger, PlanRequest, Proposal, Sent, Situation, kind_of, odds
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, Body, Reading
 
@@ -159,19 +158,13 @@ def _edited(
 
 def _departs(last: Sent | None, ours: Prompt) -> bool:
     """Whether this request does not repeat all of the lane's last one."""
-    return last is not None and _shared(last, ours) < min(len(last), len(ours.blocks))
-
-
-def _shared(last: Sent, ours: Prompt) -> int:
-    """How many blocks of the lane's last request this one begins with."""
-    pairs = zip(range(len(last)), ours.blocks, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: last.digest(pair[0]) == pair[1].digest[:DIGEST], pairs))
+    return last is not None and last.common_blocks(ours) < min(len(last), len(ours.blocks))
 
 
 def _comes_back(last: Sent, theirs: Prompt, ours: Prompt) -> bool:
     """Whether this request parts from the lane's last one, which was the client's own, past us, at a block that is not
     the client's: at what is repaired or edited again."""
-    same = _shared(last, ours)
+    same = last.common_blocks(ours)
     here = slice(same, same + 1)
     return same < len(last) and _digests(ours.blocks[here]) != _digests(theirs.blocks[here])
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -310,15 +309,9 @@ def _concerns(settings: Settings, tenant: str, *, from_page: bool = False) -> bo
     return memory.inject_as == "tenant" or not from_page
 
 
-def _same(last: Sent, prompt: Prompt) -> int:
-    """The number of blocks that a request shares with the one before, counted from the first."""
-    pairs = zip(range(len(last)), prompt.blocks, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: last.digest(pair[0]) == pair[1].digest[:DIGEST], pairs))
-
-
 def _differs(last: Sent, prompt: Prompt) -> bool:
     """Whether a request does not extend the one before."""
-    return _same(last, prompt) < min(len(last), len(prompt.blocks))
+    return last.common_blocks(prompt) < min(len(last), len(prompt.blocks))
 
 
 def _has_changed(last: Sent | None, prompt: Prompt, recent: RecentLane) -> bool:
@@ -333,11 +326,11 @@ def _reset(
     the memory of its lane."""
     if last is None or not _differs(last, prompt):
         return None
-    index = _same(last, prompt)
+    index = last.common_blocks(prompt)
     if _has_changed(last, prompt, recent) or prompt.place(index) == injection.context:
         return BLOCK_CHANGED
     missing = injection.stable is not None and not _has(last, prompt, (injection.stable,))
-    return BYPASSED if missing or _same(last, client_prompt) > index else None
+    return BYPASSED if missing or last.common_blocks(client_prompt) > index else None
 
 
 def _has(last: Sent, prompt: Prompt, ours: tuple[int, ...]) -> bool:

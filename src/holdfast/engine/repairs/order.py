@@ -7,7 +7,6 @@ history where another stood.
 from __future__ import annotations
 
 from hashlib import sha256
-from itertools import takewhile
 
 import msgspec
 from msgspec import Struct
@@ -27,6 +26,7 @@ from holdfast.core.repairs import (
     texts,
     tool_texts,
 )
+from holdfast.records import common_head
 from holdfast.wire import is_border, object_of, rewrite, string_of
 
 from . import first_bytes
@@ -140,9 +140,7 @@ def _taken_over(work: Work, said: range, before: BlockHistory | None, walk: Hist
         return 0
     blocks, count = work.prompt.blocks, len(before.client)
     digests = [block.digest for block in blocks[said.start : said.start + count]]
-    if digests != before.client:
-        pairs = zip(digests, before.client, strict=False)
-        digests = [digest for digest, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+    del digests[common_head(digests, before.client) :]
     for place in work.memory.missing(digests):
         _first(work, said[place], EarlierBlock(digests[place], True))
     walk.skip(len(digests))

@@ -22,7 +22,7 @@ from holdfast.core.cures import Cure, case, cure_for
 from holdfast.engine import ByteDiff, locate
 from holdfast.facts import ModelFacts, Rates
 from holdfast.lru import LRU
-from holdfast.records import BreakCause, Usage, expiry
+from holdfast.records import BreakCause, Usage, common_head, expiry
 from holdfast.wire import DIALECTS, Body, PromptReader
 
 from ..logs.records import LoggedRequest
@@ -127,13 +127,13 @@ class BodyMemory:
         before = self._lanes.peek(lane)
         if before is None or not record.body:
             return None
-        return _common(before.raw, record.body) / len(record.body)
+        return common_head(before.raw, record.body) / len(record.body)
 
     def departing(self, record: LoggedRequest, lane: LaneName, *, alike: float) -> Pair | None:
         """A request that has no more than this part in common with the one before it in its lane, with that one; None
         for others."""
         before = self._lanes.peek(lane)
-        if before is None or not record.body or _common(before.raw, record.body) > alike * len(before.raw):
+        if before is None or not record.body or common_head(before.raw, record.body) > alike * len(before.raw):
             return None
         if before.record is not None:
             earlier, at = self._parse(before.record), before.record.at
@@ -209,15 +209,6 @@ class BodyMemory:
             tenant = self._tenants[session] = Tenant()
             tenant.room = self._room
         return tenant
-
-
-def _common(old: bytes, new: bytes) -> int:
-    """About how many leading bytes are the same: large pieces first, then small ones of the piece that differs."""
-    at, size = 0, min(len(old), len(new))
-    for step in (65_536, 1_024, 16):
-        while at < size and old[at : at + step] == new[at : at + step]:
-            at += step
-    return min(at, size)
 
 
 def _promising(model: ModelFacts) -> ModelFacts:
