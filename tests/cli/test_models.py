@@ -52,7 +52,7 @@ def test_every_model_has_one_whole_line_in_a_pipe() -> None:
     shown = [line.split()[0] for line in lines[1 : len(default().models()) + 1]]
     assert shown == [model.ref for model in default().models()]
     assert "…" not in "".join(lines)
-    assert all(title in lines[0] for title, _ in COLUMNS)
+    assert all(column.title in lines[0] for column in COLUMNS)
 
 
 def test_the_last_line_counts_and_names_the_price_version() -> None:
@@ -137,10 +137,10 @@ def test_a_narrow_terminal_gets_fewer_columns_and_hears_which(
     monkeypatch.setenv("COLUMNS", str(columns))
     command.main(["--provider", provider], standalone_mode=False)
     head, *rows = capsys.readouterr().out.splitlines()
-    shown = [title for title, _ in COLUMNS if title in head]
+    shown = [title for title, *_ in COLUMNS if title in head]
     left_out = " ".join(rows).partition("Left out")[2]
-    assert [title for title, _ in COLUMNS if title not in shown] == [
-        t for t, _ in COLUMNS if f"{t}," in left_out or f"{t};" in left_out
+    assert [title for title, *_ in COLUMNS if title not in shown] == [
+        t for t, *_ in COLUMNS if f"{t}," in left_out or f"{t};" in left_out
     ]
     models = [row.split()[0] for row in rows[: len(default().models(provider))]]
     assert models == [model.ref for model in default().models(provider)], "names are never cut"

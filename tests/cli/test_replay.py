@@ -150,7 +150,7 @@ def test_interrupted_it_shows_what_is_finished(
     played = 0
 
     @contextmanager
-    def bar(total: int) -> Iterator[Callable[[int], None]]:
+    def bar(total: int, label: str) -> Iterator[Callable[[int], None]]:
         def moved(count: int) -> None:
             nonlocal played
             played += count
@@ -160,7 +160,7 @@ def test_interrupted_it_shows_what_is_finished(
         assert total == 2 * 2 * 40
         yield moved
 
-    monkeypatch.setattr(command, "_bar", bar)
+    monkeypatch.setattr(command, "progress_bar", bar)
     assert run(["replay", str(trace), str(trace), "--strategy", "rolling,none"]) == 130
     out, err = capsys.readouterr()
     assert "40 requests of 1 session" in out

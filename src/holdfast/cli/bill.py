@@ -16,7 +16,7 @@ from holdfast.report import Bill, SessionSums, Sums
 from holdfast.wording import counted
 
 from . import completion, tables
-from .store_options import check_window, in_window, looking, nothing_yet, print_json, whose, window_options
+from .store_options import in_window, looking, nothing_yet, print_json, session_of, window_options
 
 BY = ("model", "session", "client", "day", "kind")
 _GONE = "(no longer stored)"
@@ -54,16 +54,12 @@ def command(
       holdfast bill --by session --since today
       holdfast bill --since 2026-11-01 --json
     """
-    check_window(since, until)
-    with looking() as store:
+    with looking(since, until) as store:
         if store is None:
             nothing = report.window(since, until)
             bill = Bill(window=nothing, total=Sums(), models=(), sessions=(), clients=(), days=(), kinds=())
         else:
-            tenant = whose(store, tenant)
-            if session is not None:
-                match = report.find(store, session, kind="session", tenant=tenant)
-                session, tenant = match.id, match.tenant
+            tenant, session = session_of(store, tenant, session)
             zone = UTC if json_ else None
             bill = report.bill(store, start=since, end=until, tenant=tenant, session=session, zone=zone)
             level = load_config().settings.cache.repair
@@ -76,8 +72,7 @@ def command(
     elif not bill.total.calls:
         click.echo(f"There is nothing to pay{in_window(since, until)}.")
     else:
-        for line in _lines(bill, by, limit, tables.width()):
-            click.echo(line)
+        tables.show(_lines(bill, by, limit, tables.width()))
 
 
 def _lines(bill: Bill, by: str, limit: int, room: int | None) -> Iterator[str]:

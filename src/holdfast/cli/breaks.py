@@ -20,13 +20,12 @@ from holdfast.wording import counted
 
 from . import completion, tables
 from .store_options import (
-    check_window,
     in_window,
     limit_option,
     looking,
     nothing_yet,
     print_json,
-    whose,
+    session_of,
     window_options,
 )
 
@@ -73,15 +72,11 @@ def command(
       holdfast breaks --since 7d --limit 100
       holdfast breaks --session 5f0c7c1e --resets --json
     """
-    check_window(since, until)
-    with looking() as store:
+    with looking(since, until) as store:
         if store is None:
             breaks = BreakReports(window=report.window(since, until), breaks=())
         else:
-            tenant = whose(store, tenant)
-            if session is not None:
-                match = report.find(store, session, kind="session", tenant=tenant)
-                session, tenant = match.id, match.tenant
+            tenant, session = session_of(store, tenant, session)
             breaks = report.breaks(
                 store, start=since, end=until, tenant=tenant, session=session, resets=resets, limit=limit
             )
@@ -97,7 +92,7 @@ def command(
     else:
         _print(breaks)
     if breaks.repairs is not None and not json_:
-        click.echo("\n".join(tables.wrapped(sentence(breaks.repairs), tables.width())))
+        tables.say(sentence(breaks.repairs))
 
 
 def _print(reports: BreakReports) -> None:
@@ -105,13 +100,10 @@ def _print(reports: BreakReports) -> None:
     calls = tables.short_ids(each.call for each in reports.breaks)
     sessions = tables.short_ids(each.session for each in reports.breaks)
     tenants = tables.several(each.tenant for each in reports.breaks)
-    for line in tables.table(COLUMNS, [_row(each, calls, sessions, tenants) for each in reports.breaks], room):
-        click.echo(line)
+    tables.show(tables.table(COLUMNS, [_row(each, calls, sessions, tenants) for each in reports.breaks], room))
     click.echo("")
-    for line in cures(reports.breaks, room):
-        click.echo(line)
-    for line in _changed(reports.breaks, calls, room):
-        click.echo(line)
+    tables.show(cures(reports.breaks, room))
+    tables.show(_changed(reports.breaks, calls, room))
     lost, missed = _sum(reports.breaks), sum(each.reason in MISSED for each in reports.breaks)
     resets = sum(each.reason is not None for each in reports.breaks) - missed
     number = counted(len(reports.breaks) - resets - missed, "break")
@@ -119,8 +111,7 @@ def _print(reports: BreakReports) -> None:
     number += f" and {counted(resets, 'reset')}" if resets else ""
     more = ", the newest; --limit shows more" if reports.more else ""
     listed = f" {STARRED}" if any(each.subscription for each in reports.breaks) else ""
-    for line in tables.wrapped(f"{number}: {dollars(lost)}{more}.{listed} `holdfast show CALL` shows one call.", room):
-        click.echo(line)
+    tables.show(tables.wrapped(f"{number}: {dollars(lost)}{more}.{listed} `holdfast show CALL` shows one call.", room))
 
 
 def _changed(breaks: tuple[BreakReport, ...], calls: dict[str, str], room: int | None) -> Iterator[str]:

@@ -12,11 +12,11 @@ from holdfast.wording import counted
 
 from . import tables
 from .explain.words import TIPS, tip_told
-from .store_options import print_json
+from .store_options import json_option, print_json
 
 
 @click.command()
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("--offline", is_flag=True, help="Connect to nothing but this machine.")
 @click.pass_context
 def command(ctx: click.Context, json_: bool, offline: bool) -> None:
@@ -38,8 +38,7 @@ def command(ctx: click.Context, json_: bool, offline: bool) -> None:
     if json_:
         print_json(report)
     else:
-        for line in _text(report, tables.width()):
-            click.echo(line)
+        tables.show(_text(report, tables.width()))
     if report.problems:
         ctx.exit(1)
 

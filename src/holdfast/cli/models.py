@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,29 +10,26 @@ from typing import Any
 import click
 
 from holdfast.cli.setup import use_configured_facts
-from holdfast.cli.tables import wrapped
+from holdfast.cli.tables import Column
 from holdfast.facts import Facts, ModelFacts, Rates, default, rates
 
-from . import completion
+from . import completion, tables
 
 COLUMNS = (
-    ("MODEL", "left"),
-    ("FLOOR", "right"),
-    ("TTL", "left"),
-    ("READ x", "right"),
-    ("WRITE x", "left"),
-    ("$ INPUT", "right"),
-    ("$ READ", "right"),
-    ("$ WRITE", "left"),
-    ("$ OUTPUT", "right"),
-    ("CONTEXT", "right"),
-    ("CACHING", "left"),
-    ("EFFORT", "left"),
-    ("AS OF", "left"),
+    Column("MODEL", 0),
+    Column("FLOOR", 1, right=True),
+    Column("TTL", 6),
+    Column("READ x", 9, right=True),
+    Column("WRITE x", 9),
+    Column("$ INPUT", 2, right=True),
+    Column("$ READ", 3, right=True),
+    Column("$ WRITE", 4),
+    Column("$ OUTPUT", 5, right=True),
+    Column("CONTEXT", 8, right=True),
+    Column("CACHING", 9),
+    Column("EFFORT", 9),
+    Column("AS OF", 7),
 )
-
-FIRST = ("MODEL", "FLOOR", "$ INPUT", "$ READ", "$ WRITE", "$ OUTPUT", "TTL", "AS OF", "CONTEXT")
-"""What a narrow terminal shows as long as it fits, most wanted first; a pipe gets everything."""
 
 
 @click.command()
@@ -65,32 +59,8 @@ def command(provider: str | None, json_: bool) -> None:
     if json_:
         click.echo(json.dumps([_as_json(model, price) for model, price in priced], indent=2))
         return
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else None
-    for line in _table([_row(model, price) for model, price in priced], width):
-        click.echo(line)
+    tables.show(tables.table(COLUMNS, [_row(model, price) for model, price in priced], tables.width(), whole="--json"))
     click.echo(_footer(facts, provider, priced))
-
-
-def _table(rows: list[tuple[str, ...]], width: int | None) -> Iterator[str]:
-    """The rows as lines. Whole columns are left out where the width does not hold them, and named at the end."""
-    titles = [title for title, _ in COLUMNS]
-    widths = [max(len(cell) for cell in cells) for cells in zip(titles, *rows, strict=True)]
-    order = sorted(range(len(titles)), key=lambda i: FIRST.index(titles[i]) if titles[i] in FIRST else len(FIRST))
-    shown: list[int] = []
-    for index in order:
-        if not shown or width is None or sum(widths[i] + 2 for i in (*shown, index)) - 2 <= width:
-            shown.append(index)
-    shown.sort()
-    for row in (titles, *rows):
-        cells = (row[i].rjust(widths[i]) if COLUMNS[i][1] == "right" else row[i].ljust(widths[i]) for i in shown)
-        yield "  ".join(cells).rstrip()
-    if len(shown) < len(titles):
-        left_out = ", ".join(title for i, title in enumerate(titles) if i not in shown)
-        yield ""
-        yield from wrapped(
-            f"Left out for want of room: {left_out}; a wider terminal, a pipe or --json shows them.", width
-        )
 
 
 def _row(model: ModelFacts, price: Rates | None) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.config import FILE, Config, holdfast_home, load_config, resolve, write_value
 from holdfast.gateway import discovery
 
-from .store_options import looking, print_json
+from .store_options import json_option, looking, print_json
 
 KEY = "cache.repair"
 MEANINGS = {
@@ -49,7 +49,7 @@ class LevelReport(Struct, frozen=True):
 
 @click.command()
 @click.argument("level", required=False, metavar="[on|values|suggest|off]", type=Level())
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 def command(level: str | None, json_: bool) -> None:
     """Say, or set, how much is repaired of what breaks the cache in a client's prompts.
 
@@ -76,7 +76,7 @@ def command(level: str | None, json_: bool) -> None:
         print_json(report_)
         return
     for line in _lines(report_):
-        click.echo("\n".join(tables.wrapped(line, tables.width())))
+        tables.say(line)
 
 
 def _write(level: str) -> str:

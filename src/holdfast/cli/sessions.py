@@ -11,7 +11,6 @@ from holdfast.report import SessionReports, SessionSummary
 from holdfast.wording import counted
 
 from .store_options import (
-    check_window,
     in_window,
     limit_option,
     looking,
@@ -56,8 +55,7 @@ def command(since: int | None, until: int | None, tenant: str | None, json_: boo
       holdfast sessions --since 7d --limit 50
       holdfast sessions --since 2026-11-01 --json
     """
-    check_window(since, until)
-    with looking() as store:
+    with looking(since, until) as store:
         if store is None:
             reports = SessionReports(window=report.window(since, until), sessions=())
         else:
@@ -79,16 +77,14 @@ def _print(reports: SessionReports) -> None:
         tables.short_ids(each.id or "" for each in reports.sessions),
         tables.several(each.tenant for each in reports.sessions),
     )
-    for line in tables.table(COLUMNS, [_row(each, short, tenants) for each in reports.sessions], room):
-        click.echo(line)
+    tables.show(tables.table(COLUMNS, [_row(each, short, tenants) for each in reports.sessions], room))
     shown = counted(len(reports.sessions), "session")
     more = ", the newest; --limit shows more" if reports.more else ""
     unpriced = sum(each.unpriced for each in reports.sessions)
     unknown = f" The price of {counted(unpriced, 'call')} is unknown." if unpriced else ""
     click.echo("")
     listed = f" {STARRED}" if any(each.list_price is not None for each in reports.sessions) else ""
-    for line in tables.wrapped(f"{shown}{more}.{unknown}{listed} `holdfast show SESSION` shows one.", room):
-        click.echo(line)
+    tables.show(tables.wrapped(f"{shown}{more}.{unknown}{listed} `holdfast show SESSION` shows one.", room))
 
 
 def _row(each: SessionSummary, short: dict[str, str], tenants: dict[str, str]) -> tuple[str, ...]:

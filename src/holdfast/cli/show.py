@@ -21,7 +21,7 @@ from holdfast.store import ShownEntry, Store
 from holdfast.wording import counted
 
 from . import completion
-from .store_options import limit_option, looking, nothing_yet, print_json, whose
+from .store_options import json_option, limit_option, looking, nothing_yet, print_json, whose
 
 LANES = (
     Column("LANE", 0, least=12),
@@ -53,7 +53,7 @@ CALLS = (
 @click.command()
 @click.argument("id_", metavar="[SESSION|CALL]", required=False, shell_complete=completion.sessions)
 @click.option("--tenant", metavar="ID", help="Whose, where several tenants have the same id.")
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 @limit_option(50, "calls of a session, the newest")
 def command(id_: str | None, tenant: str | None, json_: bool, limit: int) -> None:
     """Show one session or one call.
@@ -78,8 +78,7 @@ def command(id_: str | None, tenant: str | None, json_: bool, limit: int) -> Non
         print_json(item)
         return
     room = tables.width()
-    for line in _session_lines(item, room) if isinstance(item, SessionReport) else call_lines(item, memory, room):
-        click.echo(line)
+    tables.show(_session_lines(item, room) if isinstance(item, SessionReport) else call_lines(item, memory, room))
 
 
 def _find(store: Store, id_: str | None, tenant: str | None, limit: int) -> SessionReport | CallReport:

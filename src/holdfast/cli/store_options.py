@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ import msgspec
 
 from holdfast import report
 from holdfast.cli.setup import use_configured_facts
-from holdfast.cli.tables import printable, uncut
+from holdfast.cli.tables import printable, uncut, width
 from holdfast.config import load_config
 from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, Store, open_existing
@@ -64,10 +65,14 @@ class Moment(click.ParamType[int]):
         return datetime.fromisoformat(f"{day}T00:00")
 
 
+def json_option(command: F) -> F:
+    return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
+
+
 def window_options(command: F) -> F:
     """`--since`, `--until`, `--tenant` and `--json`."""
     for option in (
-        click.option("--json", "json_", is_flag=True, help="Print JSON."),
+        json_option,
         click.option("--tenant", metavar="ID", help="Only what belongs to this tenant."),
         click.option("--until", metavar="WHEN", type=Moment(end=True), help="Only before this; a date is included."),
         click.option(
@@ -98,8 +103,10 @@ def in_window(since: int | None, until: int | None) -> str:
 
 
 @contextmanager
-def looking() -> Iterator[SqliteStore | None]:
-    """The configured store, to be read; None where nothing was stored yet. What it is counted with is in place."""
+def looking(since: int | None = None, until: int | None = None) -> Iterator[SqliteStore | None]:
+    """The configured store, to be read in this window; None where nothing was stored yet. What it is counted with is in
+    place."""
+    check_window(since, until)
     use_configured_facts()
     store = open_existing(load_config().settings.store.url)
     if store is None:
@@ -112,6 +119,25 @@ def looking() -> Iterator[SqliteStore | None]:
 def whose(store: Store, tenant: str | None, *, events: bool = False) -> str | None:
     """The tenant that was named, by its id or a beginning of it: one that has calls, or with `events` those too."""
     return None if tenant is None else report.find_tenant(store, uncut(tenant), events=events)
+
+
+def confirmed(question: str, nothing: str) -> None:
+    """Go on only if somebody says yes."""
+    try:
+        sure = click.confirm(question, err=True)
+    except RuntimeError as problem:  # click.Abort at the end of standard input; also where there is none
+        raise HoldfastError(f"{nothing}: nobody answered; --yes does it without asking") from problem
+    if not sure:
+        raise HoldfastError(nothing)
+
+
+def session_of(store: Store, tenant: str | None, session: str | None) -> tuple[str | None, str | None]:
+    """The tenant and the session that were named, each by its id or a beginning of it."""
+    tenant = whose(store, tenant)
+    if session is None:
+        return tenant, None
+    match = report.find(store, session, kind="session", tenant=tenant)
+    return match.tenant, match.id
 
 
 def nothing_yet() -> str:
@@ -136,15 +162,36 @@ def _escaped(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[i] << 8 | units[i + 1]:04x}" for i in range(0, len(units), 2))
 
 
-def write_report(text: str, output: Path | None) -> bool:
-    """A report to its file, or to standard output where none is named; whether it went to a file."""
+def format_option(command: F) -> F:
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["table", "json", "html", "md"]),
+        default="table",
+        show_default=True,
+        help="How the report is written.",
+    )(command)
+
+
+def write_report(
+    report: msgspec.Struct,
+    form: str,
+    output: Path | None,
+    page: str,
+    texts: Mapping[str, Callable[[int | None], str]],
+) -> Path | None:
+    """A report in one form, to its file or to standard output; the file, where it went to one. `texts` make the other
+    forms than JSON for so many columns. HTML on a terminal goes to the file `page`."""
+    if form == "html" and output is None and sys.stdout is not None and sys.stdout.isatty():
+        output = Path(page)
+    text = as_json(report, numbers=True) if form == "json" else texts[form](width() if output is None else None)
     if output is None or str(output) == "-":
         click.echo(text)
-        return False
+        return None
     try:
         output.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise HoldfastError(
             f"the report cannot be written to {output} ({error.strerror or error}); choose another --output"
         ) from error
-    return True
+    return output

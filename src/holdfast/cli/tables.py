@@ -13,6 +13,8 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
+import click
+
 from holdfast import wording
 from holdfast.wording import UNKNOWN, dollars
 
@@ -48,14 +50,33 @@ def width(*, err: bool = False) -> int | None:
     return shutil.get_terminal_size().columns
 
 
+def show(lines: Iterable[str]) -> None:
+    """Print the lines."""
+    for line in lines:
+        click.echo(line)
+
+
+def say(text: str) -> None:
+    """Print a paragraph that fits the terminal."""
+    show(wrapped(text, width()))
+
+
+def remark(text: str) -> None:
+    """Say something on standard error, where it is no part of what was asked for."""
+    click.echo(f"holdfast: {printable(text)}", err=True)
+
+
 def printable(text: object) -> str:
     """One line that the terminal can show, whatever a client put into its words."""
     encoding = _encoding()
     return wording.printable(text).encode(encoding, "backslashreplace").decode(encoding)
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], room: int | None) -> Iterator[str]:
-    """The rows as lines. Columns that do not fit are left out and named at the end; cut cells end in `…`."""
+def table(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], room: int | None, *, whole: str = "JSON"
+) -> Iterator[str]:
+    """The rows as lines. Columns that do not fit are left out and named at the end, with what shows the `whole`; cut
+    cells end in `…`."""
     cells = [[printable(cell) for cell in row] for row in rows]
     used = [i for i, column in enumerate(columns) if column.always or any(row[i] not in ("", "-") for row in cells)]
     columns, cells = [columns[index] for index in used], [[row[index] for index in used] for row in cells]
@@ -70,7 +91,9 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], room: int
     if len(widths) < len(columns):
         missing = ", ".join(column.title for index, column in enumerate(columns) if index not in widths)
         yield ""
-        yield from wrapped(f"Left out for want of room: {missing}; a wider terminal, a pipe or JSON shows them.", room)
+        yield from wrapped(
+            f"Left out for want of room: {missing}; a wider terminal, a pipe or {whole} shows them.", room
+        )
 
 
 def _fitted(columns: Sequence[Column], natural: Sequence[int], room: int | None) -> dict[int, int]:

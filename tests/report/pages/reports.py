@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from holdfast.lab.results import BreakCount, Kind, ReplayReport, Result, SessionResult
 from holdfast.report.explainer.results import (
     BreakFinding,
-    BrokenLine,
     CauseSum,
     CureSum,
     ExplainReport,
@@ -22,6 +21,7 @@ from holdfast.report.explainer.results import (
     TokenSums,
     Totals,
 )
+from holdfast.report.logs import BrokenSource
 
 START = 1_900_000_000.0
 MODELS = ("claude-sonnet-4-5", "claude-haiku-4-5")
@@ -132,7 +132,7 @@ def usual() -> ExplainReport:
         FileRead(path=f"~/.claude/projects/place/{each.session}.jsonl", format=client, client=client, size=1_400_000)
         for each in sessions
     )
-    broken = (BrokenLine(source="session-0003.jsonl:17", why="not JSON: unexpected end of data"),)
+    broken = (BrokenSource(source="session-0003.jsonl:17", why="not JSON: unexpected end of data"),)
     return explained(sessions, read=read, broken=3, broken_lines=broken)
 
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from holdfast.lab.page import replay_page
 from holdfast.lab.results import ReplayReport
-from holdfast.report.explainer.results import BrokenLine, ExplainReport, FileRead, TokenSums
+from holdfast.report.explainer.results import ExplainReport, FileRead, TokenSums
+from holdfast.report.logs import BrokenSource
 from holdfast.report.pages import explain as page_module
 from holdfast.report.pages import explain_page
 from tests.report.pages.hostile_texts import HOSTILE, filled
@@ -27,7 +28,7 @@ def pages(text: str) -> tuple[str, str]:
         (session_found(0, 5), session_found(1, 1, estimated=True, unpriced=2)),
         read=(FileRead(path="file", format="pi", client="pi", size=10),),
         broken=2,
-        broken_lines=(BrokenLine(source="file:1", why="not JSON"),),
+        broken_lines=(BrokenSource(source="file:1", why="not JSON"),),
     )
     return explain_page(filled(found, text)), replay_page(filled(replayed(MODELS[:1], traces=3), text))
 
@@ -109,7 +110,7 @@ def test_many_large_sessions_with_long_texts_stay_within_the_limit() -> None:
 
 def test_many_files_and_broken_lines_are_counted() -> None:
     files = tuple(FileRead(path=f"file-{number}", format="pi", client="pi", size=10) for number in range(3_000))
-    broken = tuple(BrokenLine(source=f"file-{number}:1", why="not JSON") for number in range(100))
+    broken = tuple(BrokenSource(source=f"file-{number}:1", why="not JSON") for number in range(100))
     root = read(explain_page(explained((session_found(0),), read=files, broken=70_000, broken_lines=broken)))
     assert "3,000 places, 30 kB." in root.text
     assert "Not listed here: 2,800 more." in root.text

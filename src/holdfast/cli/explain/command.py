@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,15 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.config import load_config
 from holdfast.facts import SERVICES
 from holdfast.lab import facts_of
+from holdfast.report import pages
 from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, list_logs, unreadable
 from holdfast.report.logs import KNOWN, in_words, megabytes
 from holdfast.wording import counted
 
 from .. import completion, tables
-from ..store_options import Moment, as_json, check_window, limit_option, write_report
+from ..store_options import Moment, check_window, format_option, limit_option, write_report
 from . import markdown, table
-from .log_reader import LogProgress, read
+from .log_reader import LogProgress, read, tell_broken
 from .words import cents
 
 TOO_DEAR = 3
@@ -46,14 +47,7 @@ class Dollars(click.ParamType[Decimal]):
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "html", "md"]),
-    default="table",
-    show_default=True,
-    help="How the report is written.",
-)
+@format_option
 @click.option("--json", "json_", is_flag=True, help="The same as --format json.")
 @click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Write the report here.")
 @click.option("--fail-over", metavar="USD", type=Dollars(), help="Exit with 3 if breaks (not resets) lost more.")
@@ -132,18 +126,18 @@ def command(
         report = replace(report, partial=True)
     nothing = if_nothing(report, reached, window)
     if nothing is not None and form == "table":
-        click.echo("\n".join(tables.wrapped(nothing, tables.width())))
+        tables.say(nothing)
     else:
         _write(report, form, output, limit, home=not paths, quiet=quiet)
         if nothing is not None and not quiet:
-            _say(nothing)
+            tables.remark(nothing)
     if not quiet:
         _notes(report, explainer, reached, form)
     if reached.stopped:
         ctx.exit(INTERRUPTED)
     lost = report.totals.break_cost_usd or Decimal(0)
     if fail_over is not None and lost > fail_over:
-        _say(f"breaks lost {cents(lost)}, more than the {cents(fail_over)} of --fail-over")
+        tables.remark(f"breaks lost {cents(lost)}, more than the {cents(fail_over)} of --fail-over")
         ctx.exit(TOO_DEAR)
 
 
@@ -168,48 +162,32 @@ def if_nothing(
 
 
 def _write(report: ExplainReport, form: str, output: Path | None, limit: int, *, home: bool, quiet: bool) -> None:
-    if form == "html" and output is None and sys.stdout is not None and sys.stdout.isatty():
-        output = Path(PAGE)
-    if form == "json":
-        text = as_json(report, numbers=True)
-    elif form == "html":
-        from holdfast.report.pages import explain_page
-
-        text = explain_page(report)
-    elif form == "md":
-        text = "\n".join(markdown.text(report, limit))
-    else:
-        room = tables.width() if output is None else None
-        text = "\n".join(table.text(report, room, limit, home=home))
-    if write_report(text, output) and not quiet:
-        _say(f"the report is in {output}")
+    texts: dict[str, Callable[[int | None], str]] = {
+        "html": lambda room: pages.explain_page(report),
+        "md": lambda room: "\n".join(markdown.text(report, limit)),
+        "table": lambda room: "\n".join(table.text(report, room, limit, home=home)),
+    }
+    file = write_report(report, form, output, PAGE, texts)
+    if file is not None and not quiet:
+        tables.remark(f"the report is in {file}")
 
 
 def _notes(report: ExplainReport, explainer: Explainer, reached: LogProgress, form: str) -> None:
     """What does not belong into the report, on standard error."""
     if form in ("json", "html") and report.read:
-        _say(f"read {in_words(report.read)}")
+        tables.remark(f"read {in_words(report.read)}")
     if report.broken:
-        which = "1 line" if report.broken == 1 else f"{report.broken:,} lines"
-        _say(f"{which} could not be read and {'was' if report.broken == 1 else 'were'} left out:")
-        for line in report.broken_lines[:_NAMED]:
-            _say(f"  {line.source}: {line.why}")
-        if report.broken > _NAMED:
-            _say(f"  and {report.broken - _NAMED:,} more")
+        tell_broken(report.broken, report.broken_lines[:_NAMED])
     if report.tier_unlisted:
         which = ", ".join(report.tier_unlisted[:_NAMED]) + (", …" if len(report.tier_unlisted) > _NAMED else "")
-        _say(f"no price of the tier {report.tier} is known for {which}: standard prices stand in")
+        tables.remark(f"no price of the tier {report.tier} is known for {which}: standard prices stand in")
     sessions = explainer.sessions
     if sessions.repeated:
         which = counted(len(sessions.repeated), "session")
-        _say(f"{which} in logs of two kinds, such as the gateway's store and a client's own, counted once")
+        tables.remark(f"{which} in logs of two kinds, such as the gateway's store and a client's own, counted once")
     if sessions.copied:
-        _say(f"{counted(sessions.copied, 'request')} in two files, counted once")
+        tables.remark(f"{counted(sessions.copied, 'request')} in two files, counted once")
     if reached.stopped:
-        _say(
+        tables.remark(
             f"interrupted: this is what was found in the first {megabytes(reached.bytes)} of {megabytes(reached.total)}"
         )
-
-
-def _say(text: str) -> None:
-    click.echo(f"holdfast: {tables.printable(text)}", err=True)

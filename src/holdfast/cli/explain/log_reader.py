@@ -13,8 +13,9 @@ from types import FrameType
 import click
 from msgspec import Struct
 
+from holdfast.cli.tables import remark
 from holdfast.report.explainer import Explainer, FileRead, file_read
-from holdfast.report.logs import LogReader, Record, Source, megabytes
+from holdfast.report.logs import BrokenSource, LogReader, Record, Source, megabytes
 
 BAR_FROM = 20_000_000
 """Bytes from which on a progress bar is shown."""
@@ -54,7 +55,8 @@ def each(
     """All records of the sources, one by one; `until` ends it as Ctrl-C does."""
     reading, total, bytes_read = LogReader(), sum(source.size for source in sources), 0
     files: list[FileRead] = []
-    with _bar(total, quiet) as moved, _interruptible() as pressed:
+    bar = progress_bar(total, f"Reading {megabytes(total)}", shown=not quiet and total >= BAR_FROM)
+    with bar as moved, _interruptible() as pressed:
 
         def stopped() -> bool:
             return pressed() or until()
@@ -79,12 +81,23 @@ def each(
 
 
 @contextmanager
-def _bar(total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    if quiet or total < BAR_FROM or sys.stderr is None or not sys.stderr.isatty():
+def progress_bar(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
+    """What is to be told how much was done."""
+    if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda count: None
         return
-    with click.progressbar(length=total, label=f"Reading {megabytes(total)}", file=sys.stderr) as bar:
+    with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
         yield bar.update
+
+
+def tell_broken(broken: int, named: Sequence[BrokenSource]) -> None:
+    """How many lines could not be read, and why some of them."""
+    which = "1 line" if broken == 1 else f"{broken:,} lines"
+    remark(f"{which} could not be read and {'was' if broken == 1 else 'were'} left out:")
+    for line in named:
+        remark(f"  {line.source}: {line.why}")
+    if broken > len(named):
+        remark(f"  and {broken - len(named):,} more")
 
 
 @contextmanager

@@ -20,26 +20,7 @@ from holdfast.report.explainer import (
 from holdfast.report.logs import in_words
 from holdfast.wording import counted
 
-from .words import (
-    TIPS,
-    UNSHARED,
-    about,
-    about_head,
-    broke,
-    by_loss,
-    cure,
-    dearest,
-    in_heads,
-    lifetimes,
-    notes,
-    other_advice,
-    parts,
-    pause,
-    summary,
-    tip_told,
-    what,
-    where,
-)
+from . import words
 
 MORE = "`--limit` shows more"
 
@@ -49,7 +30,7 @@ def text(report: ExplainReport, limit: int, more: str = MORE) -> Iterator[str]:
     totals = report.totals
     yield f"## Prompt cache: {counted(totals.breaks, 'break')}, {dollars(totals.break_cost_usd)} lost"
     yield ""
-    yield _plain(summary(report))
+    yield _plain(words.summary(report))
     if report.read:
         yield _plain(f"Read {in_words(report.read)}.")
     if report.partial:
@@ -61,7 +42,7 @@ def text(report: ExplainReport, limit: int, more: str = MORE) -> Iterator[str]:
     yield from _tips(report)
     yield from _heads(report, limit, names)
     yield from _money(report)
-    for note in notes(report):
+    for note in words.notes(report):
         yield ""
         yield _plain(note)
     if report.repairs is not None:
@@ -74,27 +55,17 @@ def _sessions(report: ExplainReport, limit: int, names: dict[str, str], more: st
         return
     yield from _title("Sessions")
     titles = ("session", "client", "model", "requests:", "hit rate:", "cost:", "breaks:", "lost:")
-    yield from _table(titles, (_session(each, names) for each in by_loss(report)[:limit]))
+    yield from _table(titles, (_session(each, names) for each in words.by_loss(report)[:limit]))
     yield from _more(len(report.sessions) - limit, "session", more)
 
 
 def _session(each: SessionFindings, names: dict[str, str]) -> tuple[str, ...]:
-    breaks, _, lost = broke(each)
-    return (
-        _code(names[each.session]),
-        _plain(each.client or "-"),
-        _code(each.model or "-"),
-        count(each.requests),
-        share(each.hit_rate),
-        ("~" if each.estimated or each.cut else "")
-        + tables.cost(each.cost_usd, each.unpriced, at_list=each.subscription),
-        count(breaks),
-        dollars(lost) if breaks else "-",
-    )
+    named = _code(names[each.session]), _plain(each.client or "-"), _code(each.model or "-")
+    return *named, *words.figures(each)
 
 
 def _breaks(report: ExplainReport, limit: int, names: dict[str, str], more: str) -> Iterator[str]:
-    every = dearest(report)
+    every = words.dearest(report)
     if not every:
         return
     yield from _title("Breaks, the dearest first")
@@ -106,11 +77,11 @@ def _breaks(report: ExplainReport, limit: int, names: dict[str, str], more: str)
 def _break(session: SessionFindings, break_: BreakFinding, names: dict[str, str]) -> tuple[str, ...]:
     return (
         dollars(break_.cost_usd),
-        _plain(what(break_)),
-        "-" if break_.path is None else _code(where(break_)),
-        _plain(cure(break_)),
+        _plain(words.what(break_)),
+        "-" if break_.path is None else _code(words.where(break_)),
+        _plain(words.cure(break_)),
         count(break_.tokens_lost),
-        pause(break_.gap_s),
+        words.pause(break_.gap_s),
         _code(names[session.session]),
         count(break_.request),
     )
@@ -120,7 +91,7 @@ def _cures(report: ExplainReport) -> Iterator[str]:
     if report.totals.cures:
         yield from _title("What to do, by what it would have saved")
         yield from map(_advice, report.totals.cures)
-    others = other_advice(report)
+    others = words.other_advice(report)
     if others:
         yield from _title("About the others" if report.totals.cures else "About them")
         yield from map(_advice, others)
@@ -131,44 +102,45 @@ def _cures(report: ExplainReport) -> Iterator[str]:
 
 def _advice(each: CureSum) -> str:
     setting = f" {by_setting(each.setting, _code(each.setting))}" if each.setting else ""
-    return f"- **{_plain(each.cure)}** ({about(each)}): {_plain(with_others(each.advice, each.also))}{setting}"
+    return f"- **{_plain(each.cure)}** ({words.about(each)}): {_plain(with_others(each.advice, each.also))}{setting}"
 
 
 def _tips(report: ExplainReport) -> Iterator[str]:
     if report.tips:
-        yield from _title(TIPS)
+        yield from _title(words.TIPS)
     for each in report.tips:
-        yield f"- **{_plain(each.tip)}**: {_plain(tip_told(each))}"
+        yield f"- **{_plain(each.tip)}**: {_plain(words.tip_told(each))}"
 
 
 def _heads(report: ExplainReport, limit: int, names: dict[str, str]) -> Iterator[str]:
     if not report.totals.heads:
         return
-    yield from _title(UNSHARED)
+    yield from _title(words.UNSHARED)
     for each in report.totals.heads[:limit]:
         advice = _plain(with_others(f"{each.what}.", each.also))
-        where = in_heads(report, each, lambda name: _code(names.get(name, name)))
-        yield f"- **{_plain(each.cure)}** ({about_head(each)}): {advice} {where}"
+        where = words.in_heads(report, each, lambda name: _code(names.get(name, name)))
+        yield f"- **{_plain(each.cure)}** ({words.about_head(each)}): {advice} {where}"
 
 
 def _money(report: ExplainReport) -> Iterator[str]:
     total, ttl = report.totals.cost_usd, report.totals.ttl
-    sums = parts(report.totals.money)
+    sums = words.parts(report.totals.money)
     if sums and total:
         yield from _title("Where the money went")
-        rows = ((words, dollars(value), share(float(value / total))) for words, value in sums)
+        rows = ((part, dollars(value), share(float(value / total))) for part, value in sums)
         yield from _table(("part", "dollars:", "share:"), rows)
     if ttl is not None and ttl.all_5m != ttl.all_1h:
         yield from _title("What another lifetime would have cost")
         rows = (
-            (name, dollars(cost), dollars(more, signed=True) if more else "") for name, cost, more in lifetimes(ttl)
+            (name, dollars(cost), dollars(more, signed=True) if more else "")
+            for name, cost, more in words.lifetimes(ttl)
         )
         yield from _table(("lifetime", "dollars:", "difference:"), rows)
 
 
-def _title(words: str) -> Iterator[str]:
+def _title(title: str) -> Iterator[str]:
     yield ""
-    yield f"### {words}"
+    yield f"### {title}"
     yield ""
 
 

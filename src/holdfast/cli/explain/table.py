@@ -21,27 +21,7 @@ from holdfast.report.explainer import (
 from holdfast.report.logs import in_words
 from holdfast.wording import counted
 
-from .words import (
-    TIPS,
-    UNSHARED,
-    about,
-    about_head,
-    broke,
-    by_loss,
-    cure,
-    dearest,
-    in_heads,
-    lifetimes,
-    notes,
-    other_advice,
-    parts,
-    pause,
-    summary,
-    tip_told,
-    what,
-    when,
-    where,
-)
+from . import words
 
 SESSIONS = (
     Column("SESSION", 0, least=10),
@@ -84,15 +64,15 @@ def text(report: ExplainReport, room: int | None, limit: int, *, home: bool = Fa
     yield from _heads(report, room, limit)
     yield from _money(report, room)
     yield from _lifetimes(report)
-    yield from tables.wrapped(summary(report), room)
+    yield from tables.wrapped(words.summary(report), room)
     if report.repairs is not None:
         yield from tables.wrapped(sentence(report.repairs), room)
-    for note in notes(report):
+    for note in words.notes(report):
         yield from tables.wrapped(note, room)
 
 
 def _sessions(report: ExplainReport, room: int | None, limit: int) -> Iterator[str]:
-    chosen = by_loss(report)[:limit]
+    chosen = words.by_loss(report)[:limit]
     names = tables.short_ids(each.session for each in report.sessions)
     yield from tables.table(SESSIONS, [_session(each, names) for each in chosen], room)
     if len(report.sessions) > len(chosen):
@@ -101,24 +81,19 @@ def _sessions(report: ExplainReport, room: int | None, limit: int) -> Iterator[s
 
 
 def _session(each: SessionFindings, names: dict[str, str]) -> tuple[str, ...]:
-    breaks, resets, lost = broke(each)
+    resets = words.broke(each)[1]
     more = f"+{len(each.models) - 1}" if len(each.models) > 1 else ""
     return (
         names[each.session],
         each.client or "-",
         (each.model or "-") + more,
-        count(each.requests),
-        share(each.hit_rate),
-        ("~" if each.estimated or each.cut else "")
-        + tables.cost(each.cost_usd, each.unpriced, at_list=each.subscription),
-        count(breaks),
-        dollars(lost) if breaks else "-",
+        *words.figures(each),
         count(resets) if resets else "-",
     )
 
 
 def _breaks(report: ExplainReport, room: int | None, limit: int) -> Iterator[str]:
-    every = dearest(report)
+    every = words.dearest(report)
     if not every:
         return
     names = tables.short_ids(each.session for each in report.sessions)
@@ -131,14 +106,14 @@ def _breaks(report: ExplainReport, room: int | None, limit: int) -> Iterator[str
 def _break(session: SessionFindings, break_: BreakFinding, names: dict[str, str]) -> tuple[str, ...]:
     return (
         dollars(break_.cost_usd),
-        what(break_),
-        where(break_),
-        cure(break_),
+        words.what(break_),
+        words.where(break_),
+        words.cure(break_),
         count(break_.tokens_lost),
-        pause(break_.gap_s),
+        words.pause(break_.gap_s),
         names[session.session],
         count(break_.request),
-        when(break_.at),
+        words.when(break_.at),
         break_.agent or "-",
         break_.model,
         break_.source,
@@ -146,7 +121,7 @@ def _break(session: SessionFindings, break_: BreakFinding, names: dict[str, str]
 
 
 def _cures(report: ExplainReport, room: int | None) -> Iterator[str]:
-    cures, others = report.totals.cures, other_advice(report)
+    cures, others = report.totals.cures, words.other_advice(report)
     if cures:
         yield "What to do, by what it would have saved:"
         for each in cures:
@@ -164,43 +139,42 @@ def _cures(report: ExplainReport, room: int | None) -> Iterator[str]:
 
 def _advice(each: CureSum, room: int | None) -> Iterator[str]:
     setting = f" {by_setting(each.setting)}" if each.setting else ""
-    advice = f"  {each.cure} ({about(each)}): {with_others(each.advice, each.also)}{setting}"
+    advice = f"  {each.cure} ({words.about(each)}): {with_others(each.advice, each.also)}{setting}"
     yield from tables.wrapped(advice, room, indent="    ")
 
 
 def _tips(report: ExplainReport, room: int | None) -> Iterator[str]:
     if not report.tips:
         return
-    yield f"{TIPS}:"
+    yield f"{words.TIPS}:"
     for each in report.tips:
-        yield from tables.wrapped(f"  {each.tip}: {tip_told(each)}", room, indent="    ")
+        yield from tables.wrapped(f"  {each.tip}: {words.tip_told(each)}", room, indent="    ")
     yield ""
 
 
 def _heads(report: ExplainReport, room: int | None, limit: int) -> Iterator[str]:
     if not report.totals.heads:
         return
-    yield from tables.wrapped(f"{UNSHARED}:", room)
+    yield from tables.wrapped(f"{words.UNSHARED}:", room)
     names = tables.short_ids(each.session for each in report.sessions)
     for each in report.totals.heads[:limit]:
-        advice = f"  {each.cure} ({about_head(each)}): {with_others(f'{each.what}.', each.also)}"
-        where = in_heads(report, each, lambda name: names.get(name, name))
+        advice = f"  {each.cure} ({words.about_head(each)}): {with_others(f'{each.what}.', each.also)}"
+        where = words.in_heads(report, each, lambda name: names.get(name, name))
         yield from tables.wrapped(f"{advice} {where}", room, indent="    ")
     yield ""
 
 
 def _money(report: ExplainReport, room: int | None) -> Iterator[str]:
-    sums, total = parts(report.totals.money), report.totals.cost_usd
+    sums, total = words.parts(report.totals.money), report.totals.cost_usd
     if not sums or not total:
         return
     yield f"Where the money went: {dollars(total)}"
-    width = max(len(words) for words, _ in sums)
+    width = max(len(part) for part, _ in sums)
     figures = max(len(dollars(value)) for _, value in sums)
-    for words, value in sums:
-        part = value / total
-        line = f"  {words:{width}}  {dollars(value):>{figures}}  {share(float(part)):>6}"
+    for part, value in sums:
+        line = f"  {part:{width}}  {dollars(value):>{figures}}  {share(float(value / total)):>6}"
         space = _BAR if room is None else min(_BAR, room - len(line) - 2)
-        yield f"{line}  {_bar(part, space)}".rstrip()
+        yield f"{line}  {_bar(value / total, space)}".rstrip()
     yield ""
 
 
@@ -215,7 +189,7 @@ def _lifetimes(report: ExplainReport) -> Iterator[str]:
         return
     whole = "" if ttl.requests == report.totals.requests else f" ({counted(ttl.requests, 'request')})"
     yield f"What another lifetime would have cost{whole}:"
-    rows = lifetimes(ttl)
+    rows = words.lifetimes(ttl)
     figures = max(len(dollars(cost)) for _, cost, _ in rows)
     for name, cost, more in rows:
         difference = f"{dollars(abs(more))} {'more' if more > 0 else 'less'}" if more else ""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
 from holdfast.cli import tables
-from holdfast.cli.tables import AT_LIST_PRICE, day, dollars, share
+from holdfast.cli.tables import AT_LIST_PRICE, count, day, dollars, share
 from holdfast.report import TipAdvice
 from holdfast.report.explainer import (
     DATED,
@@ -77,6 +77,14 @@ def broke(session: SessionFindings) -> tuple[int, int, Decimal | None]:
     costs = [break_.cost_usd for break_ in lost if break_.cost_usd is not None]
     cost = sum(costs, Decimal(0)) if costs or not lost else None
     return len(lost), len(session.breaks) - len(lost), cost
+
+
+def figures(each: SessionFindings) -> tuple[str, ...]:
+    """What stands behind a session: requests, hit rate, cost, breaks and what they lost."""
+    breaks, _, lost = broke(each)
+    cost = tables.cost(each.cost_usd, each.unpriced, at_list=each.subscription)
+    guessed = "~" if each.estimated or each.cut else ""
+    return count(each.requests), share(each.hit_rate), guessed + cost, count(breaks), dollars(lost) if breaks else "-"
 
 
 def dearest(report: ExplainReport) -> list[tuple[SessionFindings, BreakFinding]]:

@@ -58,7 +58,7 @@ def listing(json_: bool) -> int:
     usable = [name for name, server in servers.items() if not server.blocked]
     if usable:
         longest = max(servers[name].start_timeout_s or config.settings.mcp.start_timeout_s for name in usable)
-        _say(f"connecting to {counted(len(usable), 'server')}, for {longest:g} seconds at most")
+        tables.remark(f"connecting to {counted(len(usable), 'server')}, for {longest:g} seconds at most")
     listing_ = ServerListing(tuple(stdio.run(lambda: _ask(config, servers))))
     if json_:
         click.echo(as_json(listing_))
@@ -69,8 +69,7 @@ def listing(json_: bool) -> int:
             f"{printable(config.home / 'holdfast.toml')} or in .mcp.json here: docs/mcp.md has examples."
         )
         return 0
-    for line in _lines(listing_.servers, tables.width()):
-        click.echo(line)
+    tables.show(_lines(listing_.servers, tables.width()))
     return 0
 
 
@@ -174,7 +173,3 @@ def _unknown(name: str, names: list[str]) -> str:
         return f"there is no MCP server {printable(name)!r}; did you mean {printable(close[0])!r}?"
     there = f"there are {', '.join(map(printable, names))}" if names else "none is configured here"
     return f"there is no MCP server {printable(name)!r}; {there}"
-
-
-def _say(text: str) -> None:
-    click.echo(f"holdfast: {printable(text)}", err=True)

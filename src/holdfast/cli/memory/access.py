@@ -74,10 +74,6 @@ def project_option(command: F) -> F:
     )(command)
 
 
-def json_option(command: F) -> F:
-    return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
-
-
 def category_options(command: F) -> F:
     """`--category` and `--exclude-category`."""
     for option in (

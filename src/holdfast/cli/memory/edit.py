@@ -21,8 +21,8 @@ from holdfast.memory import (
     project_label,
 )
 
-from ..store_options import print_json
-from .access import changing, json_option, looking, nothing_stored, one, project_option, tenant_option
+from ..store_options import json_option, print_json
+from .access import changing, looking, nothing_stored, one, project_option, tenant_option
 from .history import differences
 from .list import shown
 from .texts import STANDARD, can_edit, drafting, read
@@ -127,8 +127,7 @@ def _print(before: KnowledgeEntry, after: KnowledgeEntry) -> None:
     if after.revision == before.revision:
         click.echo(f"Nothing was changed in {before.id}.")
         return
-    for line in tables.wrapped(f"Changed {after.id}, revision {after.revision}: {after.title}", tables.width()):
-        click.echo(line)
+    tables.say(f"Changed {after.id}, revision {after.revision}: {after.title}")
     for line in differences(before, after):
         click.echo(printable(f"  {line}"))
 
@@ -213,8 +212,7 @@ def add_command(
     if json_:
         print_json(shown(entry))
         return
-    for line in tables.wrapped(f"Added {entry.id}: {entry.title}{_where(entry, placement)}", tables.width()):
-        click.echo(line)
+    tables.say(f"Added {entry.id}: {entry.title}{_where(entry, placement)}")
 
 
 def _where(entry: KnowledgeEntry, placement: str) -> str:

@@ -9,6 +9,7 @@ from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
 from holdfast.memory import KnowledgeEntry
 
+from ..store_options import confirmed
 from .access import MOST_NAMED, changing, counted_entries, listed, named, tenant_option
 
 
@@ -43,8 +44,7 @@ def command(ids: tuple[str, ...], erase: bool, yes: bool, tenant: str | None) ->
             view.knowledge.erase(*(entry.id for entry in entries))
         for entry in () if erase else entries:
             view.knowledge.forget(entry.id)
-    for line in tables.wrapped(_said(entries, erase=erase), tables.width()):
-        click.echo(line)
+    tables.say(_said(entries, erase=erase))
 
 
 def _said(entries: list[KnowledgeEntry], *, erase: bool) -> str:
@@ -71,12 +71,7 @@ def _ask(entries: list[KnowledgeEntry], *, erase: bool) -> None:
         click.echo(f"  and {len(entries) - MOST_NAMED:,} more", err=True)
     question = "Erase this for good" if erase else "Forget this"
     question += f" ({counted_entries(len(entries))})?" if len(entries) > 1 else "?"
-    try:
-        sure = click.confirm(question, err=True)
-    except RuntimeError as problem:  # click.Abort at the end of standard input; also where there is none
-        raise HoldfastError("nothing was forgotten: nobody answered; --yes does it without asking") from problem
-    if not sure:
-        raise HoldfastError("nothing was forgotten")
+    confirmed(question, "nothing was forgotten")
 
 
 @click.command()

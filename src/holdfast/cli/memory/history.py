@@ -16,8 +16,8 @@ from holdfast.cli.tables import printable
 from holdfast.memory import project_label, utc_time
 from holdfast.store import KnowledgeEntry, KnowledgeRevision
 
-from ..store_options import print_json
-from .access import json_option, looking, nothing_stored, one, plain, tenant_option
+from ..store_options import json_option, print_json
+from .access import looking, nothing_stored, one, plain, tenant_option
 from .list import EntryShown, shown
 
 _FIRST_LINE = re.compile("@@ -[01][ ,]")
@@ -67,8 +67,7 @@ def command(id: str, tenant: str | None, json_: bool) -> None:
         )
         print_json(EntryHistory(id=revisions[-1].entry.id, revisions=tuple(every)))
         return
-    for line in _lines(revisions):
-        click.echo(line)
+    tables.show(_lines(revisions))
 
 
 def _lines(revisions: list[KnowledgeRevision]) -> Iterator[str]:

@@ -14,12 +14,11 @@ from holdfast.engine.identity import LOCAL
 from holdfast.memory import KnowledgeEntry, KnowledgeFilter, project_label, utc_time
 from holdfast.store import Projects
 
-from ..store_options import print_json
+from ..store_options import json_option, print_json
 from .access import (
     MemoryView,
     category_options,
     counted_entries,
-    json_option,
     looking,
     nothing_stored,
     one,
@@ -96,8 +95,7 @@ def command(
         print_json(listing)
         return
     narrowed = bool(categories or excluded or projects == "cross")
-    for line in _lines(listing, tables.width(), narrowed=narrowed, many=all_projects):
-        click.echo(line)
+    tables.show(_lines(listing, tables.width(), narrowed=narrowed, many=all_projects))
 
 
 def shown(entry: KnowledgeEntry) -> EntryShown:
@@ -214,8 +212,7 @@ def show(id: str, tenant: str | None, json_: bool) -> None:
     if json_:
         print_json(entry)
         return
-    for line in lines(entry, tables.width()):
-        click.echo(line)
+    tables.show(lines(entry, tables.width()))
 
 
 def lines(entry: EntryShown, room: int | None) -> Iterator[str]:

@@ -10,8 +10,8 @@ from holdfast.cli.tables import Column, printable
 from holdfast.memory import project_label
 from holdfast.tools import mend
 
-from ..store_options import limit_option, print_json
-from .access import NO_MODEL, category_options, json_option, scope, scope_options, searching, tenant_option
+from ..store_options import json_option, limit_option, print_json
+from .access import NO_MODEL, category_options, scope, scope_options, searching, tenant_option
 from .list import EntryShown, shown
 
 _LEAST = 0.005
@@ -110,7 +110,6 @@ def _print(query: str, hits: tuple[SearchMatch, ...], room: int | None, words_on
         )
         for each in hits
     )
-    for line in tables.table(columns, cells, room):
-        click.echo(line)
+    tables.show(tables.table(columns, cells, room))
     click.echo("")
     click.echo("\n".join(tables.wrapped(f"{how} `holdfast memory show ID` shows one.", room)))

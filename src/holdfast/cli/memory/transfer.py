@@ -26,13 +26,12 @@ from holdfast.memory import (
 )
 from holdfast.store import open_store
 
-from ..store_options import print_json
+from ..store_options import json_option, print_json
 from .access import (
     MemoryView,
     category_options,
     changing,
     counted_entries,
-    json_option,
     looking,
     memories,
     project_option,
@@ -138,8 +137,7 @@ def import_entries(
         ids = {section.id for section in parsed(text)} if dry_run else {*imported.added}
         print_json(_shown(imported, ids, newer, dry_run=dry_run))
         return
-    for line in (*changes, *_summary(imported, newer, dry_run=dry_run, force=force)):
-        click.echo(line)
+    tables.show((*changes, *_summary(imported, newer, dry_run=dry_run, force=force)))
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from holdfast.memory import Judge, Judgement, utc_time
 from holdfast.store import ShownEntry
 from holdfast.tools import mend
 
-from ..store_options import limit_option, print_json
-from .access import json_option, nothing_stored, one, project_option, searching, tenant_option
+from ..store_options import json_option, limit_option, print_json
+from .access import nothing_stored, one, project_option, searching, tenant_option
 
 PLACES = {
     "stable": "stable block",
@@ -93,8 +93,7 @@ def command(id: str, query: str | None, limit: int, tenant: str | None, project:
     if json_:
         print_json(why)
         return
-    for line in _lines(why, len(times) > limit, tables.width()):
-        click.echo(line)
+    tables.show(_lines(why, len(times) > limit, tables.width()))
 
 
 def _shown(each: ShownEntry, forgotten: Container[int]) -> PromptPlacement:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -31,14 +29,15 @@ from holdfast.lab import (
     ReplayOptions,
     ReplayReport,
     gather,
+    replay_page,
     summary,
 )
 from holdfast.report.logs import REQUESTS, SESSIONS, BrokenSource, Record, Source
 from holdfast.wording import counted
 
 from .. import completion, tables
-from ..explain.log_reader import each
-from ..store_options import as_json, write_report
+from ..explain.log_reader import each, progress_bar, tell_broken
+from ..store_options import format_option, write_report
 from . import table
 
 INTERRUPTED = 130
@@ -97,14 +96,7 @@ SMALL = 8_192
 @click.option("--fresh", is_flag=True, help="Let the engine forget between sessions.")
 @click.option("--cold", is_flag=True, help="Let every session begin with an empty cache, whatever it read first.")
 @click.option("--optimum/--no-optimum", default=True, show_default=True, help="Whether to search for the optimum.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "html", "md"]),
-    default="table",
-    show_default=True,
-    help="How the report is written.",
-)
+@format_option
 @click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Write the report here.")
 @click.option(
     "--dump", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Write every body as sent."
@@ -161,8 +153,7 @@ def command(
     if list_:
         width = max(map(len, STRATEGY_NAMES))
         for name in STRATEGY_NAMES:
-            for line in tables.wrapped(f"{name:{width}}  {summary(name)}", tables.width(), indent=" " * (width + 2)):
-                click.echo(line)
+            tables.show(tables.wrapped(f"{name:{width}}  {summary(name)}", tables.width(), indent=" " * (width + 2)))
         return
     use_configured_facts()
     names = _names(",".join(strategies))
@@ -171,7 +162,7 @@ def command(
     except NoLogsError as error:
         raise click.UsageError(str(error)) from None
     except InterruptedReading:
-        _say("interrupted while the logs were read; nothing was replayed")
+        tables.remark("interrupted while the logs were read; nothing was replayed")
         ctx.exit(INTERRUPTED)
     _check(paths, output, dump)
     on_models, model_notes = _models(",".join(models), chosen)
@@ -195,9 +186,9 @@ def command(
     if report.results or finished:
         _write(report, form, output)
     if dump is not None and finished:
-        _say(f"the bodies are in {dump}")
+        tables.remark(f"the bodies are in {dump}")
     if not finished:
-        _say(f"interrupted: this is what came of {lab.finished} of {lab.sessions} sessions")
+        tables.remark(f"interrupted: this is what came of {lab.finished} of {lab.sessions} sessions")
         ctx.exit(INTERRUPTED)
 
 
@@ -209,15 +200,10 @@ class _Reading(LogPass):
             raise InterruptedReading
 
     def found(self, logs: str) -> None:
-        _say(f"reading {logs}")
+        tables.remark(f"reading {logs}")
 
     def left_out(self, broken: int, named: Sequence[BrokenSource]) -> None:
-        which = "1 line" if broken == 1 else f"{broken:,} lines"
-        _say(f"{which} could not be read and {'was' if broken == 1 else 'were'} left out:")
-        for line in named:
-            _say(f"  {line.source}: {line.why}")
-        if broken > len(named):
-            _say(f"  and {broken - len(named):,} more")
+        tell_broken(broken, named)
 
 
 def _check(paths: Sequence[Path], output: Path | None, dump: Path | None) -> None:
@@ -237,20 +223,11 @@ def _check(paths: Sequence[Path], output: Path | None, dump: Path | None) -> Non
 def _play(lab: Lab) -> bool:
     """Play everything; False if Ctrl-C ended it."""
     try:
-        with _bar(lab.total) as moved:
+        with progress_bar(lab.total, f"Replaying {counted(lab.total, 'request')}") as moved:
             lab.play(moved)
     except KeyboardInterrupt:
         return False
     return True
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda count: None
-        return
-    with click.progressbar(length=total, label=f"Replaying {counted(total, 'request')}", file=sys.stderr) as bar:
-        yield bar.update
 
 
 def _names(text: str) -> list[str]:
@@ -288,21 +265,11 @@ def _noise(text: str, seed: int) -> Noise:
 
 
 def _write(report: ReplayReport, form: str, output: Path | None) -> None:
-    if form == "html" and output is None and sys.stdout is not None and sys.stdout.isatty():
-        output = Path(PAGE)
-    if form == "json":
-        text = as_json(report, numbers=True)
-    elif form == "html":
-        from holdfast.lab import replay_page
-
-        text = replay_page(report)
-    elif form == "md":
-        text = "\n".join(table.markdown(report))
-    else:
-        text = "\n".join(table.table(report, tables.width() if output is None else None))
-    if write_report(text, output):
-        _say(f"the report is in {output}")
-
-
-def _say(text: str) -> None:
-    click.echo(f"holdfast: {tables.printable(text)}", err=True)
+    texts: dict[str, Callable[[int | None], str]] = {
+        "html": lambda room: replay_page(report),
+        "md": lambda room: "\n".join(table.markdown(report)),
+        "table": lambda room: "\n".join(table.table(report, room)),
+    }
+    file = write_report(report, form, output, PAGE, texts)
+    if file is not None:
+        tables.remark(f"the report is in {file}")

@@ -16,7 +16,7 @@ from holdfast.skills import BODY_WARN_TOKENS, DESCRIPTION_CHARS, Skill, listed, 
 from holdfast.tools import mend
 from holdfast.wording import counted
 
-from ..store_options import print_json
+from ..store_options import json_option, print_json
 from .access import InstalledSkills, advice, find, near, short
 
 Cell = TypeVar("Cell")
@@ -75,7 +75,7 @@ class SkillListing(Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 def command(json_: bool) -> None:
     """List the skills that a session would have here.
 
@@ -93,8 +93,7 @@ def command(json_: bool) -> None:
     if json_:
         print_json(_listing(installed))
         return
-    for line in _lines(installed, tables.width()):
-        click.echo(line)
+    tables.show(_lines(installed, tables.width()))
 
 
 def shown(skill: Skill, names: Set[str]) -> SkillShown:
@@ -246,7 +245,7 @@ class SkillMatches(Struct, frozen=True, kw_only=True):
 @click.option(
     "--limit", default=10, show_default=True, type=click.IntRange(1, 50), help="At most so many skills, as for agents."
 )
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 def search(words: tuple[str, ...], limit: int, json_: bool) -> None:
     """Search skills as an agent does.
 
@@ -268,7 +267,6 @@ def search(words: tuple[str, ...], limit: int, json_: bool) -> None:
     elif not skills:
         click.echo(f"No skills match {printable(query)!r}. `holdfast skills list` lists all.")
     else:
-        for line in lines(installed, skills, tables.width()):
-            click.echo(line)
+        tables.show(lines(installed, skills, tables.width()))
         if more:
             click.echo(f"\nAnd {more:,} more beyond --limit {limit}.")

@@ -55,8 +55,7 @@ def command(name: str, global_: bool, description: str | None) -> None:
     if refused:
         raise HoldfastError("\n".join(map(printable, refused)))
     path = _make(installed, root / name, data)
-    for line in _said(installed, name, path):
-        click.echo(line)
+    tables.show(_said(installed, name, path))
 
 
 def _root(installed: InstalledSkills, source: SkillSource) -> Path:

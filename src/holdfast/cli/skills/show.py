@@ -14,7 +14,7 @@ from holdfast.skills import BODY_WARN_TOKENS, Skill, files_of, named
 from holdfast.tools import mend
 from holdfast.wording import counted
 
-from ..store_options import print_json
+from ..store_options import json_option, print_json
 from .access import InstalledSkills, find
 
 MOST_FILES = 200
@@ -53,7 +53,7 @@ class SkillWhole(Struct, frozen=True, kw_only=True):
 @click.command()
 @click.argument("name")
 @click.option("--body", is_flag=True, help="Print only what an agent gets when it loads the skill.")
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 def command(name: str, body: bool, json_: bool) -> None:
     """Show one skill: its fields, its files, its text.
 
@@ -74,8 +74,7 @@ def command(name: str, body: bool, json_: bool) -> None:
     elif body:
         _print_body(skill)
     else:
-        for line in _lines(_whole(installed, skill), tables.width()):
-            click.echo(line)
+        tables.show(_lines(_whole(installed, skill), tables.width()))
 
 
 def _print_body(skill: Skill) -> None:

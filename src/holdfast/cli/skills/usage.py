@@ -12,7 +12,7 @@ from holdfast.cli.tables import Column
 from holdfast.config import load_config
 from holdfast.report import SkillUsage, SkillUsages
 
-from ..store_options import check_window, in_window, looking, print_json, whose, window_options
+from ..store_options import in_window, looking, print_json, whose, window_options
 
 COLUMNS = (
     Column("SKILL", 0, least=12),
@@ -43,24 +43,17 @@ def command(since: int | None, until: int | None, tenant: str | None, json_: boo
       holdfast skills usage --since 7d
       holdfast skills usage --since 2026-11-01 --json
     """
-    check_window(since, until)
-    with looking() as store:
+    with looking(since, until) as store:
         owner = None if store is None else whose(store, tenant, events=True)
         usages = report.skills(store, start=since, end=until, tenant=owner)
     if json_:
         print_json(usages)
     elif store is None:
-        _say(f"Nothing is stored yet in {load_config().settings.store.url}. {STORED}")
+        tables.say(f"Nothing is stored yet in {load_config().settings.store.url}. {STORED}")
     elif not usages.skills:
-        _say(f"No skill was loaded{in_window(since, until)}. {STORED}")
+        tables.say(f"No skill was loaded{in_window(since, until)}. {STORED}")
     else:
-        for line in _lines(usages, tables.width()):
-            click.echo(line)
-
-
-def _say(text: str) -> None:
-    for line in tables.wrapped(text, tables.width()):
-        click.echo(line)
+        tables.show(_lines(usages, tables.width()))
 
 
 def _lines(usages: SkillUsages, room: int | None) -> Iterator[str]:

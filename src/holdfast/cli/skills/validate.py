@@ -28,7 +28,7 @@ from holdfast.skills import (
 from holdfast.tools import mend
 from holdfast.wording import counted
 
-from ..store_options import print_json
+from ..store_options import json_option, print_json
 from .access import either, near, quiet
 
 _BELOW = ("skills", ".holdfast/skills", ".claude/skills", ".agents/skills")
@@ -53,7 +53,7 @@ class ValidationReport(Struct, frozen=True, kw_only=True):
 @click.option(
     "--strict", is_flag=True, help="Errors too: unknown fields, metadata that is no text, descriptions too long."
 )
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 def command(paths: tuple[str, ...], strict: bool, json_: bool) -> int:
     """Check skills against the format of agentskills.io.
 
@@ -81,10 +81,8 @@ def command(paths: tuple[str, ...], strict: bool, json_: bool) -> int:
         shown = tuple(_encodable(each) for each in checked)
         print_json(ValidationReport(valid=not errors, errors=errors, warnings=warnings, skills=shown))
     else:
-        for line in _lines(checked):
-            click.echo(line)
-        for line in tables.wrapped(_sum(check.skills, errors, warnings, strict), tables.width()):
-            click.echo(line)
+        tables.show(_lines(checked))
+        tables.say(_sum(check.skills, errors, warnings, strict))
     return 1 if errors else 0
 
 

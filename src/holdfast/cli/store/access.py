@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
@@ -15,13 +13,7 @@ from holdfast.config import Config, load_config
 from holdfast.errors import HoldfastError
 from holdfast.store import path_of
 
-F = TypeVar("F", bound=Callable[..., object])
-
 _EVERY_S = 1.0
-
-
-def json_option(command: F) -> F:
-    return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
 
 
 def configured() -> tuple[Config, Path]:
@@ -44,16 +36,6 @@ def size(count: int) -> str:
         if count >= bytes_:
             return f"{count / bytes_:,.1f} {unit}"
     return f"{count:,} bytes"
-
-
-def confirmed(question: str, nothing: str) -> None:
-    """Go on only if somebody says yes."""
-    try:
-        sure = click.confirm(question, err=True)
-    except RuntimeError as problem:  # click.Abort at the end of standard input; also where there is none
-        raise HoldfastError(f"{nothing}: nobody answered; --yes does it without asking") from problem
-    if not sure:
-        raise HoldfastError(nothing)
 
 
 class Progress:

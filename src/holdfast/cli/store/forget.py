@@ -21,8 +21,8 @@ from holdfast.store import alone, blobs_of, tenant_removal
 from holdfast.tools import directory_of
 
 from ..chat.keyboard import HISTORY
-from ..store_options import print_json
-from .access import configured, confirmed, json_option
+from ..store_options import confirmed, json_option, print_json
+from .access import configured
 
 _NAMED = 5
 

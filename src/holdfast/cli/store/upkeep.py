@@ -15,8 +15,8 @@ from holdfast.gateway import AGENT, RetentionPeriod
 from holdfast.store import SMALL, Pruned, StoreInUseError, alone, back_up, blobs_of, check, open_store, vacuum
 from holdfast.wording import counted
 
-from ..store_options import print_json
-from .access import Progress, configured, confirmed, json_option, room, size
+from ..store_options import confirmed, json_option, print_json
+from .access import Progress, configured, room, size
 
 
 @click.command()

@@ -27,7 +27,7 @@ from .heads import Heads
 from .lanes import LaneUsage, cause_of, reads
 from .prices import DatedPrices, TokenBill, is_unmarked
 from .repairs import RepairCandidate, RepairEstimates
-from .results import BreakFinding, BrokenLine, Evidence, ExplainReport, FileRead, utf8
+from .results import BreakFinding, Evidence, ExplainReport, FileRead, utf8
 from .sessions import RequestWindow, SessionIndex, SessionTally
 from .signs import Signs
 from .totals import ReadLogs, explained
@@ -67,7 +67,7 @@ class Explainer:
         self._heads = Heads(self._bodies)
         self._settings, self._signs = settings, Signs(settings)
         self._repairs = RepairEstimates(self._bodies)
-        self._broken: list[BrokenLine] = []
+        self._broken: list[BrokenSource] = []
         self.broken = 0
 
     def add(self, record: Record, origin: str = "", file: str = "") -> None:
@@ -75,7 +75,7 @@ class Explainer:
         if isinstance(record, BrokenSource):
             self.broken += 1
             if len(self._broken) < NAMED:
-                self._broken.append(BrokenLine(source=utf8(record.source), why=utf8(record.why)))
+                self._broken.append(BrokenSource(source=utf8(record.source), why=utf8(record.why)))
             return
         if not record.model and self._model:
             record = replace(record, model=self._model)

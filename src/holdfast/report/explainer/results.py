@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..logs.records import BrokenSource
 from ..logs.traces import Kind
 from ..results import RepairSavings
 from ..tips import TipAdvice
@@ -216,11 +217,6 @@ class FileRead(Struct, frozen=True, kw_only=True):
     size: int
 
 
-class BrokenLine(Struct, frozen=True, kw_only=True):
-    source: str
-    why: str
-
-
 class ExplainReport(Struct, frozen=True, kw_only=True):
     """The whole report. `broken_lines` names the first; `broken` counts them all. `partial` where reading was
     interrupted. `tips` are those for long-running agents that these logs show a reason for (docs/tips.md)."""
@@ -229,7 +225,7 @@ class ExplainReport(Struct, frozen=True, kw_only=True):
     totals: Totals
     read: tuple[FileRead, ...] = ()
     broken: int = 0
-    broken_lines: tuple[BrokenLine, ...] = ()
+    broken_lines: tuple[BrokenSource, ...] = ()
     prices: str = ""
     partial: bool = False
     repairs: RepairSavings | None = None

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from ..logs.records import BrokenSource
 from ..results import RepairSavings
 from ..tips import TipAdvice
 from . import advice
@@ -14,7 +15,6 @@ from .advice import others
 from .lanes import other_ttl, together
 from .prices import ZERO, DatedPrices, moneys, plus, total
 from .results import (
-    BrokenLine,
     CauseSum,
     CureSum,
     ExplainReport,
@@ -39,7 +39,7 @@ class ReadLogs(Struct, frozen=True):
 
     files: tuple[FileRead, ...]
     broken: int
-    broken_lines: tuple[BrokenLine, ...]
+    broken_lines: tuple[BrokenSource, ...]
 
 
 def explained(
