@@ -67,7 +67,7 @@ def examine(*, offline: bool) -> DoctorReport:
 def _together(lines: list[CheckResult]) -> list[CheckResult]:
     """Where no upstream can be reached, for the same reason, the network is missing, and one line says so."""
     upstreams = [line for line in lines if line.topic == "upstream"]
-    reasons = {_reason(line.what) for line in upstreams}
+    reasons = {line.what.partition(network.UNREACHED)[2] or line.what.partition(": ")[2] for line in upstreams}
     if len(upstreams) < 2 or len(reasons) > 1 or any(line.state == "ok" for line in upstreams):
         return lines
     first = upstreams[0].what.partition(": ")[2]
@@ -76,11 +76,6 @@ def _together(lines: list[CheckResult]) -> list[CheckResult]:
     one = CheckResult("warning", "upstream", what, cure if network.UNREACHED in first else upstreams[0].cure)
     place = lines.index(upstreams[0])
     return [*lines[:place], one, *(line for line in lines[place:] if line.topic != "upstream")]
-
-
-def _reason(finding: str) -> str:
-    """Why an upstream cannot be reached, without its name and address."""
-    return finding.partition(network.UNREACHED)[2] or finding.partition(": ")[2]
 
 
 def _configuration() -> tuple[Config, list[CheckResult]]:

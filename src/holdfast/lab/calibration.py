@@ -129,7 +129,7 @@ def _lane(steps: Sequence[TraceStep], starts: set[int], without: Sequence[Rule])
         foreseen = decide(
             marked_prompt(model, request.blocks, CacheControls(marks=request.marks)), entries, step.at, model
         ).read
-        if step.number not in starts and not _agree(foreseen, step.usage.read):
+        if step.number not in starts and abs(foreseen - step.usage.read) > TOLERANCE * max(step.usage.read, 1):
             disagreements.append(_explained(request, foreseen, step.at - before))
         outcome = cache.begin(marked_prompt(model, request.billed, CacheControls(marks=request.billed_marks)), step.at)
         waiting.append((step.at if step.first_token_at is None else step.first_token_at, outcome))
@@ -142,10 +142,6 @@ def _model(name: str, immortal: bool) -> ModelFacts:
     if not immortal:
         return model
     return replace(model, ttls=tuple(replace(ttl, seconds=_FOR_EVER) for ttl in model.ttls))
-
-
-def _agree(predicted: int, billed: int) -> bool:
-    return abs(predicted - billed) <= TOLERANCE * max(billed, 1)
 
 
 def _explained(request: Rebuilt, foreseen: int, gap: float) -> Disagreement:

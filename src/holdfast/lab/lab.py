@@ -180,7 +180,7 @@ class Lab:
         """One session under every contender; nothing of it counts before the last of them is through."""
         tallies: dict[str, dict[str, ContenderTally]] = {}
         session, models = play_.turns, play_.models
-        best = self._best(play_)
+        best = {ref: self._best_on(play_, model) for ref, model in play_.models.items()}
         for contender in self.contenders:
             if not self._plays(contender, models.values()):
                 continue
@@ -254,10 +254,6 @@ class Lab:
                 return None
             parts[ref].pay(bill)
         return parts
-
-    def _best(self, play_: _Play) -> dict[str, list[tuple[Mark, ...]] | None]:
-        """The markers of the optimum on each model, where it is wanted and there is one."""
-        return {ref: self._best_on(play_, model) for ref, model in play_.models.items()}
 
     def _best_on(self, play_: _Play, model: ModelFacts) -> list[tuple[Mark, ...]] | None:
         if not self.options.optimum or bounds.why_not(model) is not None:

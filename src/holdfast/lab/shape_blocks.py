@@ -231,7 +231,7 @@ def filler_requests(parts: Iterable[tuple[Part, ...]], model: str) -> Iterator[R
                 written[part] = _written(part)
         yield Request(
             model=model,
-            tools=tuple(_tool(part) for part in tools),
+            tools=tuple(ToolDefinition(f"tool_{part.call}", words(part.name, part.tokens - TOOL)) for part in tools),
             system_prompt=tuple(written[part] for part in system) or None,
             messages=tuple(
                 Message("assistant" if role == "assistant" else "user", tuple(written[part] for part in message))
@@ -248,10 +248,6 @@ def words(name: str, tokens: int) -> str:
 
 def _section(request: Sequence[Part], section: str) -> list[Part]:
     return [part for part in request if part.section == section]
-
-
-def _tool(part: Part) -> ToolDefinition:
-    return ToolDefinition(f"tool_{part.call}", words(part.name, part.tokens - TOOL))
 
 
 def _written(part: Part) -> RequestBlock:

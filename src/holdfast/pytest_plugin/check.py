@@ -111,13 +111,9 @@ def _part(before: bytes, after: bytes) -> int:
     """The byte at which two texts part, at the beginning of a character."""
     difference = place(before, after)
     at = 0 if difference is None else difference.offset
-    while at and (after[at : at + 1] or before[at : at + 1]) and _inside(after, at):
+    while at and (after[at : at + 1] or before[at : at + 1]) and at < len(after) and after[at] & 0xC0 == 0x80:
         at -= 1
     return at
-
-
-def _inside(text: bytes, at: int) -> bool:
-    return at < len(text) and text[at] & 0xC0 == 0x80
 
 
 def _around(text: bytes, at: int, redact: bool) -> str:

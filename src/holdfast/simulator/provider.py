@@ -191,7 +191,7 @@ class Simulator:
             whole = self._continued[dialect.name].expanded(body)
             if whole is not None:
                 body = self._reader.parse(dialect, whole, model=model_in_path)
-        model = _model_of(dialect, body)
+        model = dialect.facts(body.model if isinstance(body, Body) else "")
         record.dialect, record.model = dialect.name, model.name
         return dialect, body, model
 
@@ -338,11 +338,6 @@ def _without_prefix(call: HttpRequest) -> HttpRequest:
         if call.path.startswith(prefix + "/"):
             return replace(call, path=call.path[len(prefix) :])
     return call
-
-
-def _model_of(dialect: Dialect, body: Body | Unreadable) -> ModelFacts:
-    """What is known of the model a body names."""
-    return dialect.facts(body.model if isinstance(body, Body) else "")
 
 
 def _request_id(record: Record) -> str:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.report.logs.claude_code import read
+from holdfast.report.logs.claude_code import reading
 from holdfast.report.logs.discovery import LogReader, sources
 from holdfast.report.logs.records import BrokenSource, LoggedRequest
 
@@ -223,7 +223,7 @@ class Talk:
 
 def given(path: Path) -> list[LoggedRequest]:
     """The requests of one file, nothing of which is broken."""
-    records = list(read(path, lambda _: None))
+    records = list(reading()(path, lambda _: None))
     assert not [record for record in records if isinstance(record, BrokenSource)]
     return [record for record in records if isinstance(record, LoggedRequest)]
 

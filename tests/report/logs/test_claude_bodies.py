@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from holdfast.report.logs import claude_bodies
-from holdfast.report.logs.claude_code import read
+from holdfast.report.logs.claude_code import reading
 from holdfast.report.logs.records import LoggedRequest
 from tests.report.logs.claude_logs import START, Talk, used
 
 
 def bodies(talk: Talk, folder: Path) -> list[Any]:
-    records = list(read(talk.write(folder / "s.jsonl"), lambda _: None))
+    records = list(reading()(talk.write(folder / "s.jsonl"), lambda _: None))
     assert all(isinstance(record, LoggedRequest) for record in records)
     return [
         json.loads(record.body) if isinstance(record, LoggedRequest) and record.body else None for record in records

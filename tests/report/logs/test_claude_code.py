@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.lab import Trace, TraceStep
 from holdfast.records import UNSPLIT, Usage, usage
-from holdfast.report.logs.claude_code import is_mine, read
+from holdfast.report.logs.claude_code import is_mine, reading
 from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from tests.lab.recordings import needs_recordings, recorded
 from tests.report.logs.claude_logs import MODEL, START, Talk, given, reads, stamp, used
@@ -159,7 +159,7 @@ def test_broken_lines_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     fine = [b'{"type":"later-kind","isSidechain":"maybe"}', b"{}", b'{"type":5}', b"", b'{"type":"user","message":7}']
     path = tmp_path / "s1.jsonl"
     path.write_bytes(b"\n".join([*whole, *broken, *fine, question, answer]) + b"\n")
-    records = list(read(path, lambda _: None))
+    records = list(reading()(path, lambda _: None))
     assert [record.source for record in records if isinstance(record, BrokenSource)] == [
         f"s1.jsonl:{3 + number}" for number in range(len(broken))
     ]
@@ -176,7 +176,7 @@ def test_a_long_transcript_is_read_without_being_held(tmp_path: Path) -> None:
     del talk
     assert path.stat().st_size > 45_000_000
     tracemalloc.start()
-    found = sum(1 for _ in read(path, lambda _: None))
+    found = sum(1 for _ in reading()(path, lambda _: None))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found == 250

@@ -12,7 +12,7 @@ import zstandard
 
 from holdfast import facts
 from holdfast.records import usage
-from holdfast.report.logs.codex import is_mine, read, reading
+from holdfast.report.logs.codex import is_mine, reading
 from holdfast.report.logs.records import LoggedRequest
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
@@ -26,7 +26,7 @@ from tests.report.logs.log_records import counts, given, home, lanes
 @BOTH
 def test_each_request_is_given_once_with_disjoint_counts(tmp_path: Path, records: bool) -> None:
     path = talk(Rollout(records=records)).save(tmp_path)
-    found = given(read, path)
+    found = given(reading(), path)
     lines = [int(each.source.removeprefix(f"{path.name}:")) for each in found]
     assert all(("token_usage_record" in path.read_text().splitlines()[line - 1]) == records for line in lines)
     assert [(each.session, each.model, each.client, each.agent) for each in found] == [
@@ -49,7 +49,7 @@ def test_what_a_chatgpt_plan_paid_for_is_told(tmp_path: Path, records: bool) -> 
         rollout = Rollout(records=records, plan=plan)
         rollout.turn(START)
         rollout.answers(START + 5, used(1000, 0, 20))
-        (found,) = given(read, rollout.save(tmp_path))
+        (found,) = given(reading(), rollout.save(tmp_path))
         assert found.subscription is (plan is not None)
 
 
@@ -57,7 +57,7 @@ def test_written_tokens_are_part_of_the_input_and_live_half_an_hour(tmp_path: Pa
     rollout = Rollout()
     rollout.turn(START)
     rollout.answers(START + 5, used(1000, 600, 20, written=300))
-    (found,) = given(read, rollout.save(tmp_path))
+    (found,) = given(reading(), rollout.save(tmp_path))
     assert found.usage == usage(input=100, read=600, writes={"30m": 300}, output=20)
 
 
@@ -74,20 +74,20 @@ def test_counts_that_are_repeated_or_empty_are_no_requests(tmp_path: Path, recor
     rollout.counts(used(1000, 0, 20))
     rollout.answers(START + 55, used(1000, 0, 20))  # the same once more, which its total tells
     rollout.counts(used(0, 0, 0) | {"total_tokens": 800})  # the size of the history
-    assert counts(given(read, rollout.save(tmp_path))) == [(1000, 0, 0, 20), (1000, 0, 0, 20)]
+    assert counts(given(reading(), rollout.save(tmp_path))) == [(1000, 0, 0, 20), (1000, 0, 0, 20)]
 
 
 def test_a_record_that_stands_in_the_file_twice_is_one_request(tmp_path: Path) -> None:
     rollout = talk(Rollout())
     rollout.lines += [line for line in rollout.lines if "token_usage_record" in line]
-    assert len(given(read, rollout.save(tmp_path))) == 3
+    assert len(given(reading(), rollout.save(tmp_path))) == 3
 
 
 def test_a_full_window_is_told_like_a_usage_and_is_none(tmp_path: Path) -> None:
     rollout = talk(Rollout(records=False))
     full = used() | {"total_tokens": 258_400}
     rollout.counts(full, full)
-    assert len(given(read, rollout.save(tmp_path))) == 3
+    assert len(given(reading(), rollout.save(tmp_path))) == 3
 
 
 def test_calls_whose_results_come_before_the_answer_is_over_do_not_move_its_time(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_calls_whose_results_come_before_the_answer_is_over_do_not_move_its_time
         rollout.item("function_call_output", call_id=f"c{number}", output="")
     rollout.counts(used(1000, 0, 20), used(1000, 0, 20))
     rollout.answers(START + 15, used(1100, 900, 7))
-    assert [each.at for each in given(read, rollout.save(tmp_path))] == [START + 1, START + 9]
+    assert [each.at for each in given(reading(), rollout.save(tmp_path))] == [START + 1, START + 9]
 
 
 def test_where_only_totals_are_told_their_difference_counts(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_where_only_totals_are_told_their_difference_counts(tmp_path: Path) -> N
     rollout.turn(START)
     for total in (used(1000, 0, 20), used(2100, 900, 27)):
         rollout.event("token_count", info={"total_token_usage": total})
-    assert counts(given(read, rollout.save(tmp_path))) == [(1000, 0, 0, 20), (200, 900, 0, 7)]
+    assert counts(given(reading(), rollout.save(tmp_path))) == [(1000, 0, 0, 20), (200, 900, 0, 7)]
 
 
 @BOTH
@@ -126,7 +126,7 @@ def test_a_compaction_is_a_reset_and_its_request_is_alone(tmp_path: Path, record
     rollout.ends()
     rollout.turn(START + 120)
     rollout.answers(START + 125, used(800, 700, 9))
-    found = given(read, rollout.save(tmp_path))
+    found = given(reading(), rollout.save(tmp_path))
     assert [(each.agent, each.reset) for each in found[3:]] == [
         ("compaction 1", "compaction"),
         ("", "compaction"),
@@ -146,7 +146,7 @@ def test_a_compaction_between_calls_is_told_from_the_answers_around_it(tmp_path:
     rollout.answers(START + 15, used(600, 400, 9), calls=True)
     rollout.write("compacted", message="")  # by an endpoint of its own, whose use is not logged
     rollout.answers(START + 25, used(500, 400, 9))
-    found = given(read, rollout.save(tmp_path))
+    found = given(reading(), rollout.save(tmp_path))
     assert [(each.agent, each.reset) for each in found] == [
         ("", None),
         ("compaction 1", "compaction"),
@@ -163,7 +163,7 @@ def test_every_model_is_told_of_a_compaction_once(tmp_path: Path) -> None:
         rollout.turn(START + 100 * number, model)
         rollout.answers(START + 100 * number + 5, used(1000 + number, 0, 20))
         rollout.ends()
-    found = given(read, rollout.save(tmp_path))
+    found = given(reading(), rollout.save(tmp_path))
     assert [each.reset for each in found] == [None, None, "compaction", "compaction", None, None]
     assert [each.model.partition(":")[2] for each in found[:2]] == ["gpt-5.5", "gpt-5.6"]
 
@@ -194,9 +194,9 @@ def test_what_a_fork_copied_is_given_once_whichever_is_read_first(tmp_path: Path
     for order in (paths, paths[::-1], [paths[2], paths[0], paths[3], paths[1]]):
         found = given(reading(), *order)
         assert sorted(each.usage.prompt for each in found if each.usage) == expected
-    assert counts(given(reading(), paths[0], paths[0])) == counts(given(read, paths[0]))
+    assert counts(given(reading(), paths[0], paths[0])) == counts(given(reading(), paths[0]))
     # Alone, a fork shows what it copied where the copies do not say whose they are.
-    assert len(given(read, paths[1])) == (1 if records else 4)
+    assert len(given(reading(), paths[1])) == (1 if records else 4)
 
 
 def test_a_fork_of_a_fork_knows_its_family_without_their_first_lines(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_turns_that_were_taken_back_make_a_lane_of_what_follows(tmp_path: Path) 
     rollout.event("thread_rolled_back", num_turns=1)
     rollout.turn(START + 100)
     rollout.answers(START + 105, used(1150, 1000, 9))
-    found = given(read, rollout.save(tmp_path))
+    found = given(reading(), rollout.save(tmp_path))
     assert [each.agent for each in found] == ["", "", "", "branch 1"]
     assert found[3].reset is None
 
@@ -258,8 +258,8 @@ def test_old_rollouts_are_packed(tmp_path: Path) -> None:
     packed = path.with_name(f"{path.name}.zst")
     packed.write_bytes(zstandard.compress(path.read_bytes()))
     told: list[int] = []
-    found = list(read(packed, told.append))
-    assert counts([each for each in found if isinstance(each, LoggedRequest)]) == counts(given(read, path))
+    found = list(reading()(packed, told.append))
+    assert counts([each for each in found if isinstance(each, LoggedRequest)]) == counts(given(reading(), path))
     assert sum(told) == packed.stat().st_size
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 
-from holdfast.report.logs.codex import read
+from holdfast.report.logs.codex import reading
 from holdfast.report.logs.records import BrokenSource
 from tests.report.logs.claude_logs import START, text
 from tests.report.logs.codex_logs import BOTH, Rollout, talk, used
@@ -38,7 +38,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(tmp_path: Path) -> No
         places[len(rollout.lines)] = why
         rollout.answers(START + number, used(1000 + number, 0, 20))
     path = rollout.save(tmp_path)
-    found, broken = split(read(path, lambda _: None))
+    found, broken = split(reading()(path, lambda _: None))
     assert len(found) == len(BROKEN)
     assert [int(each.source.rpartition(":")[2]) for each in broken] == list(places)
     assert all(why in each.why for each, why in zip(broken, places.values(), strict=True))
@@ -47,25 +47,25 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(tmp_path: Path) -> No
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     path = talk(Rollout()).save(tmp_path)
     path.write_bytes(path.read_bytes() + b'{"type":"response_item","payload":{"text":"\xff\xfe"}}\n')
-    found, broken = split(read(path, lambda _: None))
+    found, broken = split(reading()(path, lambda _: None))
     assert (len(found), [each.why for each in broken]) == (3, ["not UTF-8"])
 
 
 @BOTH
 def test_a_file_that_is_cut_anywhere_gives_what_came_before(tmp_path: Path, records: bool) -> None:
     whole = talk(Rollout(records=records)).save(tmp_path)
-    body, all_of_it = whole.read_bytes(), given(read, whole)
+    body, all_of_it = whole.read_bytes(), given(reading(), whole)
     cut = tmp_path / "cut" / whole.name
     cut.parent.mkdir()
     for end in range(0, len(body), 61):
         cut.write_bytes(body[:end])
-        found, broken = split(read(cut, lambda _: None))
+        found, broken = split(reading()(cut, lambda _: None))
         assert found == all_of_it[: len(found)]
         assert len(broken) <= 1
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    (broken,) = read(tmp_path / "rollout-1.jsonl", lambda _: None)
+    (broken,) = reading()(tmp_path / "rollout-1.jsonl", lambda _: None)
     assert broken == BrokenSource("rollout-1.jsonl", "cannot be read (No such file or directory)")
 
 
@@ -79,7 +79,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     del rollout
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read(path, lambda _: None)) == 300
+        assert sum(1 for _ in reading()(path, lambda _: None)) == 300
         assert tracemalloc.get_traced_memory()[1] < path.stat().st_size / 3
     finally:
         tracemalloc.stop()

@@ -10,12 +10,12 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.report.logs.discovery import (
     EMPTY,
-    FORMATS,
     MODULES,
     UNREADABLE,
     LogReader,
     home_sources,
     needed,
+    part,
     places,
     records,
     sniff,
@@ -46,10 +46,9 @@ def names(found: list[Source], top: Path) -> list[str]:
 
 
 def test_there_is_a_reader_for_every_format() -> None:
-    assert list(FORMATS) == list(MODULES)
-    assert set(FORMATS) == {"claude-code", "codex", "pi", "opencode", "bodies", "chat", "shapes", "store"}
+    assert set(MODULES) == {"claude-code", "codex", "pi", "opencode", "bodies", "chat", "shapes", "store"}
     for name in MODULES:
-        assert needed(name, "read")
+        assert (part(name, "reading") is None) != (part(name, "read") is None)
         assert not needed(name, "is_mine")(Path("nothing.jsonl"), b"")
 
 
@@ -65,7 +64,7 @@ def test_the_reader_is_the_one_of_the_format(tmp_path: Path) -> None:
     path = transcript(tmp_path / "s1.jsonl")
     told: list[int] = []
     [source] = sources([path])
-    assert list(records(source, told.append)) == list(FORMATS["claude-code"](path, told.append))
+    assert list(records(source, told.append)) == list(needed("claude-code", "reading")()(path, told.append))
     assert told == [path.stat().st_size] * 2
 
 

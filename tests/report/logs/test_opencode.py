@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from holdfast.records import UNSPLIT, usage
-from holdfast.report.logs.opencode import is_mine, read, reading
+from holdfast.report.logs.opencode import is_mine, reading
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.agents.opencode import OpenCode
@@ -31,7 +31,7 @@ def test_each_message_of_a_model_is_a_request(opencode: Store) -> None:
     path = opencode.save()
     assert is_mine(path, start(path))
     told: list[int] = []
-    found, broken = split(read(path, told.append))
+    found, broken = split(reading()(path, told.append))
     assert not broken
     assert [(each.session, each.model, each.client, each.agent, each.reset) for each in found] == [
         (session, "anthropic:claude-sonnet-4-5", "opencode", "", None)
@@ -53,7 +53,7 @@ def test_each_message_of_a_model_is_a_request(opencode: Store) -> None:
 def test_a_message_of_several_steps_is_several_requests(opencode: Store) -> None:
     session = opencode.session()
     opencode.answers(session, START, used(10, 0, 100, 5), used(2, 100, 20, 6), used(2, 120, 30, 7))
-    found = given(read, opencode.save())
+    found = given(reading(), opencode.save())
     assert counts(found) == [(10, 0, 100, 5), (2, 100, 20, 6), (2, 120, 30, 7)]
     # The next step is asked for when the calls of the one before are over.
     assert found[0].at == START
@@ -67,7 +67,7 @@ def test_it_is_told_how_far_the_reading_is(opencode: Store) -> None:
         opencode.message(session, START + number, {"role": "user", "time": {"created": START * 1000}})
     path = opencode.save()
     told: list[int] = []
-    assert not list(read(path, told.append))
+    assert not list(reading()(path, told.append))
     assert len(told) > 2
     assert min(told) > 0
     assert sum(told) == sum(each.stat().st_size for each in ([path] if path.is_file() else path.rglob("*.json")))
@@ -78,7 +78,7 @@ def test_reasoning_is_output_whether_or_not_it_was_counted_with_it(opencode: Sto
     opencode.answers(session, START, used(10, 20, 0, 5, reasoning=7), model="openai/gpt-5.5")
     opencode.answers(session, START + 10, used(10, 20, 0, 12, reasoning=7, total=False), model="openai/gpt-5.5")
     opencode.answers(session, START + 20, used(10, 20, 0, 12) | {"reasoning": 7}, model="openai/gpt-5.5")
-    found = given(read, opencode.save())
+    found = given(reading(), opencode.save())
     assert [each.usage for each in found] == [usage(input=10, read=20, output=12)] * 3
     assert {each.model for each in found} == {"openai:gpt-5.5"}
 
@@ -88,14 +88,14 @@ def test_what_failed_or_is_not_over_is_left_out(opencode: Store) -> None:
     opencode.answers(session, START, None, error={"name": "MessageAbortedError", "data": {}})
     opencode.answers(session, START + 10, used())
     opencode.answers(session, START + 20, used(5, 0, 0, 1), None)  # the second step was cut
-    assert counts(given(read, opencode.save())) == [(5, 0, 0, 1)]
+    assert counts(given(reading(), opencode.save())) == [(5, 0, 0, 1)]
 
 
 def test_where_no_step_is_stored_the_message_tells(opencode: Store) -> None:
     session = opencode.session()
     asked = {"role": "assistant", "modelID": "gpt-5.5", "providerID": "openai", "time": {"created": START * 1000}}
     opencode.message(session, START, asked | {"tokens": used(-3, 5, 0, 1, total=False)})  # disjoint, subtracted again
-    found = given(read, opencode.save())
+    found = given(reading(), opencode.save())
     assert (counts(found), found[0].first_token_at) == ([(0, 5, 0, 1)], None)
 
 
@@ -109,7 +109,7 @@ def test_sub_agents_belong_to_the_session_in_the_order_of_time(opencode: Store) 
     for number, session in enumerate([two, one, deep, main, other]):
         opencode.answers(session, START + 10 + number, used(100 + number))
     path = opencode.save()
-    found = given(read, path)
+    found = given(reading(), path)
     named = "" if path.is_dir() or getattr(opencode, "early", False) else "explore "
     assert [(each.session, each.agent) for each in found] == [
         (main, ""),
@@ -130,7 +130,7 @@ def test_sessions_that_are_each_others_parents_are_read_all_the_same(tmp_path: P
     base.connection.execute("UPDATE session SET parent_id = id WHERE id LIKE '%11'")
     base.answers("ses_lost", START + 50, used(200))  # of no session
     base.answers(base.session(START, "ses_gone"), START + 60, used(300))
-    found = given(read, base.save())
+    found = given(reading(), base.save())
     assert sorted(each.usage.input for each in found if each.usage) == [100, 101, 102, 200, 300]
 
 
@@ -141,7 +141,7 @@ def test_a_summary_is_alone_and_every_model_is_reset_once_after_it(opencode: Sto
     summary = opencode.answers(session, START + 20, used(700), summary=True, mode="compaction", agent="compaction")
     for number, model in enumerate([MODEL, MODEL, "openai/gpt-5.5", "openai/gpt-5.6"]):
         opencode.answers(session, START + 30 + 10 * number, used(500 + number), model=model)
-    found = given(read, opencode.save())
+    found = given(reading(), opencode.save())
     assert [each.agent for each in found] == ["", "", f"compaction {summary}", "", "", "", ""]
     assert [each.reset for each in found] == [None, None, "compaction", "compaction", None, "compaction", None]
 
@@ -150,7 +150,7 @@ def test_results_of_tools_that_are_left_out_reset_what_follows(opencode: Store) 
     session = opencode.session()
     for number in range(4):
         opencode.answers(session, START + 10 * number, used(1000 + number), trimmed=START + 15 if number < 2 else 0)
-    assert [each.reset for each in given(read, opencode.save())] == [None, None, "history_trimmed", None]
+    assert [each.reset for each in given(reading(), opencode.save())] == [None, None, "history_trimmed", None]
 
 
 def test_what_a_fork_copied_belongs_to_the_session_it_was_asked_in(opencode: Store) -> None:
@@ -159,7 +159,7 @@ def test_what_a_fork_copied_belongs_to_the_session_it_was_asked_in(opencode: Sto
     opencode.answers(fork, START + 10, used(4, 0, 1000, 20))
     opencode.answers(fork, START + 20, used(4, 1000, 50, 8))
     opencode.answers(fork, START + 110, used(4, 1000, 60, 8))
-    found = given(read, opencode.save())
+    found = given(reading(), opencode.save())
     assert [each.session for each in found] == [main, main, fork]
 
 
@@ -173,7 +173,7 @@ def test_what_was_taken_back_was_paid_for(tmp_path: Path) -> None:
     base.event(session, "message.removed.1", {"messageID": "msg_never"})
     base.event(session, "message.removed.1", {"messageID": 7})
     base.event(session, "message.updated.1", {"info": []})
-    found = given(read, base.save())
+    found = given(reading(), base.save())
     assert counts(found) == [(1000, 0, 0, 0), (1100, 0, 0, 0), (1050, 0, 0, 0)]
     assert [each.agent for each in found] == ["", "reverted msg_question", ""]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.report.logs.opencode import is_mine, read
+from holdfast.report.logs.opencode import is_mine, reading
 from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from tests.report.logs.claude_logs import START, text
 from tests.report.logs.log_records import counts, given, split
@@ -25,7 +25,7 @@ def test_a_database_that_is_at_rest_is_left_as_it_is(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["opencode.db"]
     before = path.read_bytes()
     assert is_mine(path, start(path))
-    assert len(given(read, path)) == 2
+    assert len(given(reading(), path)) == 2
     assert [each.name for each in tmp_path.iterdir()] == ["opencode.db"]
     assert path.read_bytes() == before
 
@@ -39,7 +39,7 @@ def test_a_database_in_use_is_read_with_what_is_not_yet_in_its_file(tmp_path: Pa
     logged = base.path.with_name("opencode.db-wal")
     before = base.path.read_bytes(), logged.read_bytes()
     told: list[int] = []
-    records = read(base.path, told.append)
+    records = reading()(base.path, told.append)
     first = next(iter(records))
     assert isinstance(first, LoggedRequest)
     base.answers("ses_000001", START + 90, used(7))  # nobody waits for the reader
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(tmp_path: Path) -> No
     base.add("message", "msg_blob", session, 1_000 * (START + 90), 0, b'{"role":"assistant","modelID":"\xff\xfe"}')
     base.add("message", "msg_when", session, "soon", 0, "{}")
     base.answers(session, START + 95, used(500))
-    found, broken = split(read(base.save(), lambda _: None))
+    found, broken = split(reading()(base.save(), lambda _: None))
     assert counts(found) == [(100 + number, 0, 0, 0) for number in range(len(BROKEN))] + [(500, 0, 0, 0)]
     names = [f"opencode.db:msg_bad{number}" for number in range(len(BROKEN))]
     assert [each.source for each in broken[:-2]] == names
@@ -112,7 +112,7 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_goes_on(tmp_path: Path
     (tree.path / "part" / "msg_000004" / "prt_0.json").write_text("no part", "utf-8")
     (tree.path / "message" / session / "msg_8.json").mkdir()
     later = tree.answers(session, START + 50, used(7))
-    found, broken = split(read(tree.path, lambda _: None))
+    found, broken = split(reading()(tree.path, lambda _: None))
     assert [each.source.rpartition("/")[2] for each in found][-1] == f"{later}.json"
     assert len(found) == 3
     assert broken[0] == BrokenSource("session/global/ses_bad.json", "not a session (Expected `object`, got `array`)")
@@ -129,14 +129,14 @@ def test_a_database_that_is_cut_is_named(tmp_path: Path, keep: int) -> None:
         base.answers(base.session(START + number), START + 100, used(100 + number))
     path = base.save()
     path.write_bytes(path.read_bytes()[:keep])
-    found, broken = split(read(path, lambda _: None))
+    found, broken = split(reading()(path, lambda _: None))
     assert len(found) < 20
     assert broken
     assert all("cannot be read" in each.why for each in broken)
 
 
 def test_a_database_that_is_not_there_is_named(tmp_path: Path) -> None:
-    (broken,) = read(tmp_path / "opencode.db", lambda _: None)
+    (broken,) = reading()(tmp_path / "opencode.db", lambda _: None)
     assert broken == BrokenSource("opencode.db", "cannot be read (No such file or directory)")
     assert not list(tmp_path.iterdir())
 
@@ -150,7 +150,7 @@ def test_memory_does_not_grow_with_the_sessions(opencode: Store) -> None:
     size = 150 * 80_000
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read(path, lambda _: None)) == 150
+        assert sum(1 for _ in reading()(path, lambda _: None)) == 150
         assert tracemalloc.get_traced_memory()[1] < size / 3
     finally:
         tracemalloc.stop()

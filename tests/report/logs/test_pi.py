@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.records import UNSPLIT, usage
-from holdfast.report.logs.pi import is_mine, read, reading
+from holdfast.report.logs.pi import is_mine, reading
 from holdfast.report.logs.records import BrokenSource
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
@@ -36,7 +36,7 @@ def talk(session: Session) -> Session:
 
 def test_each_answer_is_a_request_sent_when_it_says(tmp_path: Path) -> None:
     path = talk(Session("01a1-s1")).save(tmp_path)
-    found = given(read, path)
+    found = given(reading(), path)
     assert [each.source for each in found] == [f"{path.name}:5", f"{path.name}:7"]
     assert [(each.session, each.model, each.client, each.agent, each.reset) for each in found] == [
         ("01a1-s1", "anthropic:claude-sonnet-4-5", "pi", "", None)
@@ -64,7 +64,7 @@ def test_each_answer_is_a_request_sent_when_it_says(tmp_path: Path) -> None:
 def test_models_are_named_so_that_facts_know_them(tmp_path: Path, called: str, known: str) -> None:
     session = Session()
     session.answers(START, used(10, output=1), called)
-    (found,) = given(read, session.save(tmp_path))
+    (found,) = given(reading(), session.save(tmp_path))
     assert facts.model(found.model).ref == known
     assert facts.model(found.model).known
 
@@ -72,7 +72,7 @@ def test_models_are_named_so_that_facts_know_them(tmp_path: Path, called: str, k
 def test_what_openai_wrote_has_its_lifetime(tmp_path: Path) -> None:
     session = Session()
     session.answers(START, used(10, 20, 30, 1), "openai/gpt-5.6", api="openai-responses")
-    (found,) = given(read, session.save(tmp_path))
+    (found,) = given(reading(), session.save(tmp_path))
     assert found.usage == usage(input=10, read=20, writes={"30m": 30}, output=1)
 
 
@@ -82,7 +82,7 @@ def test_after_a_compaction_every_model_is_reset_once(tmp_path: Path) -> None:
         if number == 2:
             session.compacts(START + 100 * number)
         session.answers(START + 100 * number + 1, used(1000 + number), f"anthropic/claude-{model}")
-    found = given(read, session.save(tmp_path))
+    found = given(reading(), session.save(tmp_path))
     assert [each.reset for each in found] == [None, None, "compaction", None, "compaction", None]
 
 
@@ -105,7 +105,7 @@ def test_a_branch_is_a_lane_and_its_end_can_be_gone_on_from(tmp_path: Path) -> N
     session.leaf = None  # and to before everything
     begun = session.asks(START + 60)
     session.answers(START + 61, used(70))
-    found = given(read, session.save(tmp_path))
+    found = given(reading(), session.save(tmp_path))
     one, other = f"branch {branch}", f"branch {begun}"
     assert [each.agent for each in found] == ["", "", one, one, "", one, other]
     assert [each.reset for each in found] == [None, None, None, "compaction", None, None, None]
@@ -128,7 +128,7 @@ def test_a_continued_session_without_a_parent_keeps_all_it_has(tmp_path: Path) -
     session = talk(Session())
     header = json.loads(session.lines[0])
     session.lines[0] = json.dumps(header | {"timestamp": "2040-01-01T00:00:00.000Z"})
-    assert len(given(read, session.save(tmp_path))) == 2
+    assert len(given(reading(), session.save(tmp_path))) == 2
 
 
 def test_requests_that_failed_before_they_were_billed_are_left_out(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_requests_that_failed_before_they_were_billed_are_left_out(tmp_path: Pat
     message = {"role": "assistant", "content": [], "provider": "anthropic", "model": "claude-sonnet-4-5"}
     session.entry("message", START + 3, message=message | {"stopReason": "error"})
     session.entry("message", START + 4, message=message | {"stopReason": "stop"})
-    found, broken = split(read(session.save(tmp_path), lambda _: None))
+    found, broken = split(reading()(session.save(tmp_path), lambda _: None))
     assert counts(found) == [(0, 900, 100, 3), None]  # of the last nothing is known
     assert found[1].at == START + 3  # it does not say when it was sent: after the entry before it
     assert [each.why for each in broken] == ["Expected `object`, got `null`"]
@@ -155,7 +155,7 @@ def test_the_first_version_had_no_tree(tmp_path: Path) -> None:
     path = tmp_path / "2025_old.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
     assert is_mine(path, path.read_bytes())
-    found = given(read, path)
+    found = given(reading(), path)
     assert [(each.session, each.agent, each.reset) for each in found] == [("old", "", None), ("old", "", "compaction")]
 
 
@@ -185,7 +185,7 @@ def test_what_cannot_be_read_is_named_and_the_lane_goes_on(tmp_path: Path) -> No
         session.leaf = f"lost{number}"  # the entry that cannot be read was the parent of what follows
         session.asks(START + 10 * number)
         session.answers(START + 10 * number + 1, used(1000 + number))
-    found, broken = split(read(session.save(tmp_path), lambda _: None))
+    found, broken = split(reading()(session.save(tmp_path), lambda _: None))
     assert counts(found) == [(1000 + number, 0, 0, 0) for number in range(len(BROKEN))]
     assert {each.agent for each in found} == {""}
     assert [int(each.source.rpartition(":")[2]) for each in broken] == list(places)
@@ -194,12 +194,12 @@ def test_what_cannot_be_read_is_named_and_the_lane_goes_on(tmp_path: Path) -> No
 
 def test_a_file_that_is_cut_anywhere_gives_what_came_before(tmp_path: Path) -> None:
     whole = talk(Session()).save(tmp_path)
-    body, all_of_it = whole.read_bytes(), given(read, whole)
+    body, all_of_it = whole.read_bytes(), given(reading(), whole)
     cut = tmp_path / "cut" / whole.name
     cut.parent.mkdir()
     for end in range(0, len(body), 11):
         cut.write_bytes(body[:end])
-        found, broken = split(read(cut, lambda _: None))
+        found, broken = split(reading()(cut, lambda _: None))
         assert found == all_of_it[: len(found)]
         assert len(broken) <= 1
 
@@ -207,7 +207,7 @@ def test_a_file_that_is_cut_anywhere_gives_what_came_before(tmp_path: Path) -> N
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     path = talk(Session()).save(tmp_path)
     path.write_bytes(path.read_bytes() + b'{"type":"custom","data":"\xff"}\n')
-    found, broken = split(read(path, lambda _: None))
+    found, broken = split(reading()(path, lambda _: None))
     assert (len(found), broken) == (2, [BrokenSource(f"{path.name}:8", "not UTF-8")])
 
 
@@ -220,7 +220,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     del session
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read(path, lambda _: None)) == 300
+        assert sum(1 for _ in reading()(path, lambda _: None)) == 300
         assert tracemalloc.get_traced_memory()[1] < path.stat().st_size / 3
     finally:
         tracemalloc.stop()

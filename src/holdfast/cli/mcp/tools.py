@@ -75,7 +75,7 @@ class OtherServers:
         hub = await self._started()
         if hub is None:
             return self._none()
-        tools = self._tools(hub)
+        tools = tuple(tool for tool in hub.tools() if tool.read_only or not self._read_only)
         if self._index is None or self._index.tools != tools:
             self._index = ToolIndex(tools)
         matches = await asyncio.to_thread(self._index.find, arguments.query, arguments.limit)
@@ -128,9 +128,6 @@ class OtherServers:
                 await hub.start()
                 self._hub = hub
             return self._hub
-
-    def _tools(self, hub: Hub) -> tuple[Tool, ...]:
-        return tuple(tool for tool in hub.tools() if tool.read_only or not self._read_only)
 
     def _none(self) -> str:
         if not self._blocked:

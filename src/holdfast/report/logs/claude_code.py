@@ -21,7 +21,7 @@ from holdfast.wire import anthropic_usage, count, counts_of
 
 from .claude_bodies import KINDS, RecordedRequests
 from .conversations import Growth, RecentHashes, answered, asked
-from .lines import gathered, lines, objects, of_utf8
+from .lines import BAD, checked, gathered, lines, objects, problem
 from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
 from .traces import ShapeBlock
 from .usage import seconds, tier_of
@@ -118,17 +118,15 @@ class Transcript:
     def add(self, place: str, raw: bytes) -> BrokenSource | None:
         """Take a line in; what is wrong with it, if it cannot be read."""
         try:
-            if not of_utf8(raw):
-                return BrokenSource(place, "not UTF-8")
-            line = _DECODE(raw)
+            line = _DECODE(checked(raw))
             if line.type in KINDS:
                 self._recorded.keep(line.type, raw)
             if line.type in _SAID:
                 self._take(place, line)
         except msgspec.ValidationError as error:
             return BrokenSource(place, str(error)) if _matters(raw) else None
-        except (msgspec.DecodeError, RecursionError) as error:
-            return BrokenSource(place, f"not JSON ({error})")
+        except BAD as error:
+            return BrokenSource(place, problem(error))
         return None
 
     def _take(self, place: str, line: _Line) -> None:
@@ -324,11 +322,6 @@ def _text(raw: Raw | None) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     return value if isinstance(value, str) else ""
-
-
-def read(path: Path, advance: Advance) -> Iterator[Record]:
-    """The requests of one transcript."""
-    return reading()(path, advance)
 
 
 def reading() -> Reader:

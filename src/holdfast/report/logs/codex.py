@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .conversations import Cuts, Growth, RecentHashes
-from .lines import gathered, lines, objects, of_utf8
+from .lines import BAD, checked, gathered, lines, objects, problem
 from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
 from .usage import Count, named, seconds, usage_of
 
@@ -149,11 +149,6 @@ def is_mine(path: Path, start: bytes) -> bool:
     return False
 
 
-def read(path: Path, advance: Advance) -> Iterator[Record]:
-    """The requests of one rollout."""
-    return reading()(path, advance)
-
-
 def reading() -> Reader:
     """A reader for many rollouts: what a fork has copied from another thread is given once."""
     threads = RolloutThreads()
@@ -200,17 +195,13 @@ class Rollout:
     def add(self, place: str, raw: bytes) -> BrokenSource | None:
         """Take a line in; what is wrong with it, if it cannot be read."""
         try:
-            if not of_utf8(raw):
-                return BrokenSource(place, "not UTF-8")
-            line = line_of(raw)
+            line = line_of(checked(raw))
             if line.type in _KINDS:
                 if not line.payload:
                     return BrokenSource(place, "Object missing required field `payload`")
                 self._take(place, line)
-        except msgspec.ValidationError as error:
-            return BrokenSource(place, str(error))
-        except (msgspec.DecodeError, RecursionError) as error:
-            return BrokenSource(place, f"not JSON ({error})")
+        except BAD as error:
+            return BrokenSource(place, problem(error))
         return None
 
     def ready(self) -> Iterator[LoggedRequest]:

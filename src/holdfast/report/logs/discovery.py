@@ -54,16 +54,6 @@ def needed(format: str, name: str) -> Callable[..., Any]:
     return function
 
 
-def _reader(format: str) -> Reader:
-    def read(path: Path, advance: Advance) -> Iterator[Record]:
-        yield from needed(format, "read")(path, advance)
-
-    return read
-
-
-FORMATS: dict[str, Reader] = {name: _reader(name) for name in MODULES}
-
-
 def format_of(path: Path, start: bytes) -> str | None:
     """The format of a file that begins so, or of a directory."""
     return next((name for name in MODULES if needed(name, "is_mine")(path, start)), None)
@@ -200,12 +190,12 @@ def _size(directory: Path) -> int:
     return total
 
 
-__all__ = ["EMPTY", "FORMATS", "KNOWN", "UNREADABLE", "LogReader", "home_sources", "records", "sniff", "sources"]
+__all__ = ["EMPTY", "KNOWN", "UNREADABLE", "LogReader", "home_sources", "records", "sniff", "sources"]
 
 
 class LogReader:
     """One run over many sources. A request that a client copied from one file into another is given once: a module
-    with `reading()` makes a reader for one run, which remembers what it has given."""
+    with `reading()` instead of `read` makes a reader for one run, which remembers what it has given."""
 
     def __init__(self) -> None:
         self._readers: dict[str, Reader] = {}
@@ -220,7 +210,7 @@ class LogReader:
         reader = self._readers.get(format)
         if reader is None:
             make = part(format, "reading")
-            reader = self._readers[format] = make() if make else FORMATS[format]
+            reader = self._readers[format] = make() if make else needed(format, "read")
         return reader
 
 

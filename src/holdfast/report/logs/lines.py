@@ -173,15 +173,22 @@ def _numbered(file: IO[bytes], advance: Advance) -> Iterator[tuple[int, bytes | 
     advance(file.tell() - advanced)
 
 
-def of_utf8(line: bytes) -> bool:
-    """Whether a line is text; decoders do not look at the bytes of texts that they pass over."""
-    if line.isascii():
-        return True
-    try:
+BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What is raised by JSON that is none, or not of the expected form."""
+
+
+def checked(line: bytes) -> bytes:
+    """The line, if it is text: decoders do not look at the bytes of texts that they pass over."""
+    if not line.isascii():
         line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return line
+
+
+def problem(error: Exception) -> str:
+    """Why a line cannot be used: one of `BAD`, in words."""
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
+    return str(error) if isinstance(error, msgspec.ValidationError) else f"not JSON ({error})"
 
 
 def reason(error: BaseException) -> str:
@@ -213,7 +220,7 @@ def objects(start: bytes) -> Iterator[dict[str, Raw]]:
     for line in start.split(b"\n"):
         try:
             yield msgspec.json.decode(line, type=dict[str, Raw])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except BAD:
             continue
 
 
@@ -240,6 +247,6 @@ def _whole_members(line: bytes) -> dict[str, Raw]:
     for end in reversed(ends[-3:]):
         try:
             return msgspec.json.decode(line[:end] + b"}", type=dict[str, Raw])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except BAD:
             continue
     return {}

@@ -17,8 +17,8 @@ from msgspec import Raw, Struct
 from holdfast.records import Usage
 
 from .conversations import Cuts, RecentHashes
+from .lines import BAD, problem
 from .opencode_storage import (
-    BAD,
     Database,
     Files,
     SessionStorage,
@@ -63,13 +63,9 @@ def is_mine(path: Path, start: bytes) -> bool:
     return is_storage(path) if path.is_dir() else is_database(path, start)
 
 
-def read(path: Path, advance: Advance) -> Iterator[Record]:
-    """The requests of all sessions, session by session, each with its sub-agents in the order of time."""
-    return reading()(path, advance)
-
-
 def reading() -> Reader:
-    """A reader for several places: the directory stays when its sessions have been taken over into the database."""
+    """A reader for several places: the directory stays when its sessions have been taken over into the database. They
+    come session by session, each with its sub-agents in the order of time."""
     seen = RecentHashes()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
@@ -124,7 +120,7 @@ class _Talk:
         try:
             message = _MESSAGE(stored.data)
         except BAD as error:
-            yield BrokenSource(stored.source, _why(error))
+            yield BrokenSource(stored.source, problem(error))
             return
         self._asked = self._asked or message.role == "user"
         if message.role == "assistant" and stored.created >= self._session.created:
@@ -144,7 +140,7 @@ class _Talk:
         try:
             tokens = _TOKENS(step.data)
         except BAD as error:
-            yield BrokenSource(stored.source, _why(error))
+            yield BrokenSource(stored.source, problem(error))
             return
         model = named(message.provider, message.model)
         usage = _usage(model, tokens)
@@ -190,12 +186,6 @@ def _usage(model: str, tokens: _Tokens) -> Usage:
     if tokens.total is not None and tokens.total != prompt + output:
         output += tokens.reasoning
     return usage_of(model, input=fresh, read=tokens.cache.read, written=tokens.cache.write, output=output)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return "not UTF-8"
-    return str(error) if isinstance(error, msgspec.ValidationError) else f"not JSON ({error})"
 
 
 _MESSAGE = msgspec.json.Decoder(_Message).decode

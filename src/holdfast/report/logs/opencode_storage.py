@@ -15,11 +15,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct
 
-from .lines import reason
+from .lines import BAD, reason
 from .records import Advance, BrokenSource
-
-BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What is raised by JSON that is none, or not of the expected form."""
 
 
 class StoredSession(Struct, frozen=True, kw_only=True):

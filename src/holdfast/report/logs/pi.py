@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from holdfast.records import Usage
 
 from .conversations import Cuts, Growth, RecentHashes, answered
-from .lines import lines, objects, of_utf8
+from .lines import BAD, checked, lines, objects, problem
 from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
 from .traces import Role
 from .usage import Count, named, seconds, usage_of
@@ -56,13 +56,9 @@ def is_mine(path: Path, start: bytes) -> bool:
     return bytes(first.get("type", b"")) == b'"session"' and {"id", "timestamp", "cwd"} <= first.keys()
 
 
-def read(path: Path, advance: Advance) -> Iterator[Record]:
-    """The requests of one session, in the order in which they were answered."""
-    return reading()(path, advance)
-
-
 def reading() -> Reader:
-    """A reader for many sessions: of a file that is there twice the requests are given once."""
+    """A reader for many sessions, each in the order in which its requests were answered: of a file that is there twice
+    they are given once."""
     seen = RecentHashes()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
@@ -95,15 +91,10 @@ class SessionFile:
     def add(self, place: str, raw: bytes) -> Record | None:
         """Take a line in: a request, what is wrong with the line, or nothing."""
         try:
-            if of_utf8(raw):
-                return self._take(place, _ENTRY(raw))
-            why = "not UTF-8"
-        except msgspec.ValidationError as error:
-            why = str(error)
-        except (msgspec.DecodeError, RecursionError) as error:
-            why = f"not JSON ({error})"
-        self._torn = True
-        return BrokenSource(place, why)
+            return self._take(place, _ENTRY(checked(raw)))
+        except BAD as error:
+            self._torn = True
+            return BrokenSource(place, problem(error))
 
     def lost(self) -> None:
         """A line that was too long to be held."""

@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.records import Message, Request, ToolResult, Usage
+from holdfast.records import Message, Request, Usage
 from holdfast.wire import DIALECTS, Unreadable
 
 from .members import shown
 from .records import BrokenSource, LoggedRequest, Record, Source
-from .traces import SIDECHAIN, Kind, Shape, ShapeBlock, Trace, TraceStep, kind_of_shape
+from .traces import SIDECHAIN, Kind, Shape, ShapeBlock, Trace, TraceStep, kind_of_messages, kind_of_shape
 
 PING = "ping"
 """Agents of the gateway's store that are no requests of a client."""
@@ -202,10 +202,8 @@ def _spoken(lane: _Lane, name: str) -> Iterator[tuple[_Held, TraceStep]]:
 
 
 def _kind(messages: Sequence[Message]) -> Kind:
-    """A tool loop if only results of tools follow the last answer."""
     last = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=-1)
-    new = [(message.role, block) for message in messages[last + 1 :] for block in message.content]
-    return "tools" if new and all(role == "tool" or isinstance(block, ToolResult) for role, block in new) else "user"
+    return kind_of_messages(messages[last + 1 :])
 
 
 def _sized(lane: _Lane, name: str) -> Iterator[tuple[_Held, TraceStep]]:

@@ -18,13 +18,12 @@ from .documents import first_objects
 from .lines import lines
 from .members import shown
 from .records import Advance, BrokenSource, LoggedRequest, Record
-from .trace_files import _Line, _Usage
-from .traces import ShapeBlock
+from .trace_files import ShapeLine, ShapeUsage
 
 SIDE_CHAIN = "sidechain"
 _NEEDED = ("session", "request", "model", "added")
 _BOM = b"\xef\xbb\xbf"
-_line = msgspec.json.Decoder(_Line).decode
+_line = msgspec.json.Decoder(ShapeLine).decode
 
 
 def read(path: Path, advance: Advance) -> Iterator[Record]:
@@ -55,7 +54,7 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
                 first_token_at=line.first_token_at,
                 usage=None if line.usage is None else _billed(line.usage),
                 reset=shown(line.reset) if line.reset else None,
-                added=tuple([ShapeBlock(b.role, b.type, b.chars, b.tool, b.error) for b in line.added]),
+                added=line.added,
             )
 
 
@@ -65,11 +64,11 @@ def is_mine(path: Path, start: bytes) -> bool:
     return all(name in members for name in _NEEDED) and "messages" not in members
 
 
-def _possible(billed: _Usage) -> bool:
+def _possible(billed: ShapeUsage) -> bool:
     return max(billed.input, billed.read, billed.write_5m, billed.write_1h, billed.output) < LARGEST
 
 
-def _billed(billed: _Usage) -> Usage:
+def _billed(billed: ShapeUsage) -> Usage:
     long, short = billed.write_1h, billed.write_5m
     writes: tuple[tuple[str, int], ...] = (("1h", long),) if long else ()
     if short:

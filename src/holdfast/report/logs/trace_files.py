@@ -17,10 +17,10 @@ from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.records import Message, Request, ToolResult, Usage, usage
+from holdfast.records import Request, Usage, usage
 from holdfast.wire import DIALECTS, Unreadable
 
-from .traces import Kind, Role, Shape, ShapeBlock, Trace, TraceStep, kind_of_shape, lane_name
+from .traces import Shape, ShapeBlock, Trace, TraceStep, kind_of_messages, kind_of_shape, lane_name
 
 
 class _Role(Struct, frozen=True):
@@ -125,18 +125,11 @@ def _steps(place: str, request: Request, ends: Sequence[int], model: str) -> tup
             first_token_at=None,
             lane=model,
             model=model,
-            kind=_kind(request.messages[start + 1 : end] if number > 1 else request.messages[:end]),
+            kind=kind_of_messages(request.messages[start + 1 : end] if number > 1 else request.messages[:end]),
             content=replace(request, messages=request.messages[:end]),
         )
         for number, (start, end) in enumerate(zip((-1, *ends), ends, strict=False), 1)
     )
-
-
-def _kind(new: Sequence[Message]) -> Kind:
-    """A user turn if anything but tool results came since the last answer, or nothing at all."""
-    blocks = [(message.role, block) for message in new for block in message.content]
-    answers = [role == "tool" or isinstance(block, ToolResult) for role, block in blocks]
-    return "tools" if answers and all(answers) else "user"
 
 
 FORMATS = (
@@ -150,15 +143,7 @@ Count = Annotated[int, Meta(ge=0)]
 Time = Annotated[float, Meta(ge=0)]
 
 
-class _Block(Struct, frozen=True):
-    role: Role
-    type: str
-    chars: Count
-    tool: str | None = None
-    error: bool | None = None
-
-
-class _Usage(Struct, frozen=True):
+class ShapeUsage(Struct, frozen=True):
     input: Count
     read: Count
     write_5m: Count
@@ -166,7 +151,7 @@ class _Usage(Struct, frozen=True):
     output: Count
 
 
-class _Line(Struct, frozen=True):
+class ShapeLine(Struct, frozen=True):
     """One line of a shape trace."""
 
     session: str
@@ -174,10 +159,10 @@ class _Line(Struct, frozen=True):
     at: Time | None
     first_token_at: Time | None
     model: str
-    added: tuple[_Block, ...]
+    added: tuple[ShapeBlock, ...]
     sidechain: bool = False
     reset: str | None = None
-    usage: _Usage | None = None
+    usage: ShapeUsage | None = None
     author: str = ""
     started: Time | None = None
 
@@ -303,18 +288,17 @@ def _names(place: str, line: bytes) -> frozenset[str]:
         raise HoldfastError(f"{place}: not JSON ({error}); correct or remove the line.") from error
 
 
-def _shape_line(place: str, line: bytes) -> _Line:
+def _shape_line(place: str, line: bytes) -> ShapeLine:
     try:
-        return msgspec.json.decode(line, type=_Line)
+        return msgspec.json.decode(line, type=ShapeLine)
     except msgspec.ValidationError as error:
         raise HoldfastError(f"{place}: {error}; correct the field or remove the line.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HoldfastError(f"{place}: not JSON ({error}); correct or remove the line.") from error
 
 
-def _step(place: str, line: _Line, before: TraceStep | None) -> TraceStep:
+def _step(place: str, line: ShapeLine, before: TraceStep | None) -> TraceStep:
     _check_order(place, line, before)
-    added = tuple(ShapeBlock(b.role, b.type, b.chars, b.tool, b.error) for b in line.added)
     billed = line.usage
     return TraceStep(
         number=line.request,
@@ -322,8 +306,8 @@ def _step(place: str, line: _Line, before: TraceStep | None) -> TraceStep:
         first_token_at=line.first_token_at,
         lane=lane_name(line.model, line.sidechain),
         model=line.model,
-        kind=kind_of_shape(added),
-        content=Shape(added),
+        kind=kind_of_shape(line.added),
+        content=Shape(line.added),
         reset=line.reset,
         usage=None
         if billed is None
@@ -336,7 +320,7 @@ def _step(place: str, line: _Line, before: TraceStep | None) -> TraceStep:
     )
 
 
-def _check_order(place: str, line: _Line, before: TraceStep | None) -> None:
+def _check_order(place: str, line: ShapeLine, before: TraceStep | None) -> None:
     if line.at is not None and line.first_token_at is not None and line.first_token_at < line.at:
         raise HoldfastError(f"{place}: first_token_at ({line.first_token_at}) is before at ({line.at}); correct it.")
     if line.at is None and line.first_token_at is not None:

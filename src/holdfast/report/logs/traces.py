@@ -7,11 +7,11 @@ A step holds either the shape of what the conversation gained (`Shape`: sizes wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from holdfast.records import Request, Usage
+from holdfast.records import Message, Request, ToolResult, Usage
 
 Kind = Literal["user", "tools"]
 """Whether a request follows a user turn or stands inside a tool loop."""
@@ -26,7 +26,7 @@ class ShapeBlock(Struct, frozen=True, gc=False):
 
     role: Role
     type: str
-    chars: int
+    chars: Annotated[int, Meta(ge=0)]
     tool: str | None = None
     error: bool | None = None
 
@@ -113,3 +113,10 @@ def kind_of_shape(added: tuple[ShapeBlock, ...]) -> Kind:
     last = max((i for i, block in enumerate(added) if block.role == "assistant"), default=-1)
     new = added[last + 1 :]
     return "user" if not new or any(block.type != "tool_result" and block.role == "user" for block in new) else "tools"
+
+
+def kind_of_messages(new: Sequence[Message]) -> Kind:
+    """A user turn if anything but tool results came since the last answer, or nothing at all."""
+    blocks = [(message.role, block) for message in new for block in message.content]
+    answers = [role == "tool" or isinstance(block, ToolResult) for role, block in blocks]
+    return "tools" if answers and all(answers) else "user"

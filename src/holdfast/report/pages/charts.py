@@ -69,16 +69,12 @@ class Scale(NamedTuple):
 
 def fit(ticks: Sequence[Tick]) -> bool:
     """Whether no label touches the next one."""
-    return all(_apart(one, other) for one, other in pairwise(ticks))
+    return all(_extent(other)[0] - _extent(one)[1] >= SPACE for one, other in pairwise(ticks))
 
 
 def anchor(place: float) -> str:
     """Labels at the ends of an axis stay inside of it."""
     return "start" if place < 0.06 else "end" if place > 0.94 else "middle"
-
-
-def _apart(one: Tick, other: Tick) -> bool:
-    return _extent(other)[0] - _extent(one)[1] >= SPACE
 
 
 def _extent(tick: Tick) -> tuple[float, float]:

@@ -62,7 +62,7 @@ def _message(reply: Reply, envelope: ReplyEnvelope) -> dict[str, Any]:
     refused = reply.stop == "refusal"
     message: dict[str, Any] = {"role": "assistant", "content": None if refused else text}
     message["refusal"] = text if refused else None
-    if _is_deepseek(envelope) and envelope.settings.show_thoughts:
+    if facts_of(envelope.model).provider == "deepseek" and envelope.settings.show_thoughts:
         thoughts = [part.text for part in reply.parts if isinstance(part, Thought)]
         message |= {"reasoning_content": "".join(thoughts)} if thoughts else {}
     return message | ({"tool_calls": calls} if calls else {})
@@ -71,10 +71,6 @@ def _message(reply: Reply, envelope: ReplyEnvelope) -> dict[str, Any]:
 def _call(part: ToolCall) -> dict[str, Any]:
     function = {"name": part.name, "arguments": part.input.decode("utf-8")}
     return {"id": part.id, "type": "function", "function": function}
-
-
-def _is_deepseek(envelope: ReplyEnvelope) -> bool:
-    return facts_of(envelope.model).provider == "deepseek"
 
 
 def _usage(reply: Reply, envelope: ReplyEnvelope) -> dict[str, Any]:

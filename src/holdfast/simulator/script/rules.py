@@ -176,13 +176,9 @@ def _rule(script: Script, at: Scene, fired: Counter[int]) -> tuple[int, ...]:
     if at.turn <= len(script.turns):
         return ()
     for index, rule in enumerate(script.rules):
-        if _may(rule, fired[index]) and holds(rule.when, at):
+        if (rule.times is None or fired[index] < rule.times) and holds(rule.when, at):
             return (index,)
     return ()
-
-
-def _may(rule: ScriptRule, fired: int) -> bool:
-    return rule.times is None or fired < rule.times
 
 
 def holds(when: When, at: Scene) -> bool:
