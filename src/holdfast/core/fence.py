@@ -47,10 +47,7 @@ def believed(prompt: Prompt, last: Sent | None, model: ModelFacts, now: float) -
     """
     if last is None or not rules(model).by_token or now > last.at + _longest(prompt, model):
         return 0
-    same = 0
-    while same < min(len(last), len(prompt.blocks)) and prompt.blocks[same].digest == last.digest(same):
-        same += 1
-    return same
+    return last.common_blocks(prompt)
 
 
 def _longest(prompt: Prompt, model: ModelFacts) -> float:

@@ -79,6 +79,10 @@ class Sent(Struct, frozen=True):
     def section(self, index: int) -> Section:
         return SECTIONS[self.sections[index]]
 
+    def departs(self, prompt: Prompt) -> bool:
+        """Whether the prompt goes another way before one of the two ends."""
+        return self.common_blocks(prompt) < min(len(self), len(prompt.blocks))
+
 
 class SettledCall(Struct, frozen=True, kw_only=True):
     """A settled call as statistics and retention see it.

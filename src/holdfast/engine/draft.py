@@ -90,7 +90,8 @@ def draft(state: State, arrival: Arrival) -> Draft:
         writes += state.keeper.keep_bytes(lane, repaired.new, now)
     proposal, because = None, None
     if lane.observed:
-        because = BYPASSED if ledger.edits and _departs(ledger.last, reading.prompt) else None
+        departs = ledger.last is not None and ledger.last.departs(reading.prompt)
+        because = BYPASSED if ledger.edits and departs else None
     elif ledger.edits or arrival.options.edits:
         sent, reading, proposal, because = _edited(state, arrival, sent, reading, ledger, writes)
     if repaired.new or (proposal is not None and proposal.made):
@@ -154,11 +155,6 @@ def _edited(
     new = {sha256(data).digest(): data for data in wanted.values()}
     played = editing.replay(body, dialect, reading.prompt, ledger.edits, lambda name: new.get(name) or load(name))
     return *state.reread(body, reading, body.apply(played.splices), dialect, model), proposal, proposal.reset
-
-
-def _departs(last: Sent | None, ours: Prompt) -> bool:
-    """Whether this request does not repeat all of the lane's last one."""
-    return last is not None and last.common_blocks(ours) < min(len(last), len(ours.blocks))
 
 
 def _comes_back(last: Sent, theirs: Prompt, ours: Prompt) -> bool:

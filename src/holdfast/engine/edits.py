@@ -8,7 +8,6 @@ client sends or a disk has lost: the client's own bytes then go out, and the req
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from hashlib import sha256
@@ -21,6 +20,7 @@ from msgspec.structs import replace
 from holdfast.caches import Prompt
 from holdfast.core import FINAL, EditRef, Ledger, Proposal, Situation, propose
 from holdfast.errors import HoldfastError
+from holdfast.lru import LRU
 from holdfast.records import NotJson, canonical_json, validate
 from holdfast.store import Edit
 from holdfast.store import operations as op
@@ -184,9 +184,8 @@ class Replacements:
     """The stored replacement bytes, the most recently used ones kept in memory."""
 
     def __init__(self, store: FallibleStore, *, kept: int = KEPT) -> None:
-        self._store, self._kept = store, kept
-        self._lock, self._bytes = Lock(), 0
-        self._known: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
+        self._store, self._lock = store, Lock()
+        self._loaded: LRU[tuple[str, bytes], bytes] = LRU(kept, size_of=len)
 
     def of(self, tenant: str) -> Load:
         """What loads one tenant's bytes."""
@@ -194,20 +193,15 @@ class Replacements:
 
     def _load(self, tenant: str, name: bytes) -> bytes | None:
         with self._lock:
-            data = self._known.get((tenant, name))
-            if data is not None:
-                self._known.move_to_end((tenant, name))
-                return data
+            data = self._loaded.get((tenant, name))
+        if data is not None:
+            return data
         try:
             data = self._store.store.read_blob(tenant, name.hex())  # verified against its digest
         except HoldfastError:
             return None
         with self._lock:
-            if (tenant, name) not in self._known:
-                self._known[tenant, name] = data
-                self._bytes += len(data)
-            while self._bytes > self._kept:
-                self._bytes -= len(self._known.popitem(last=False)[1])
+            self._loaded[tenant, name] = data
         return data
 
 

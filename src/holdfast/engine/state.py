@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
 from time import monotonic
@@ -17,6 +16,7 @@ from holdfast.config.sections import CacheSettings, GeminiSettings, KeepaliveSet
 from holdfast.core import Ledger, Tenant
 from holdfast.core.repairs import ByteMemory
 from holdfast.facts import ModelFacts
+from holdfast.lru import LRU
 from holdfast.store import Store
 from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Reading, Unreadable
 
@@ -69,11 +69,10 @@ class State:
         self.theirs = PromptReader()
         self.given = PromptReader(kept_bodies=GIVEN_BODIES, beside=self.theirs)
         self.ours = PromptReader(kept_bodies=OURS_BODIES, kept_blocks=OURS_BLOCKS)
-        self.tenants: OrderedDict[str, Tenant] = OrderedDict()
+        self.tenants: LRU[str, Tenant] = LRU(MOST_TENANTS)
         self._room = Room(STREAMS)
-        self._memories: OrderedDict[str, ByteMemory] = OrderedDict()
-        self._bodies: OrderedDict[tuple[str, str], Body] = OrderedDict()
-        self._bytes = 0
+        self._memories: LRU[str, ByteMemory] = LRU(MOST_MEMORIES)
+        self._bodies: LRU[tuple[str, str], Body] = LRU(KEPT_BODIES, size_of=size_of, keep_newest=True)
 
     def settings(self, lane: Lane) -> CacheSettings:
         settings = self._settings(lane.agent).cache
@@ -84,13 +83,9 @@ class State:
 
     def tenant(self, name: str) -> Tenant:
         tenant = self.tenants.get(name)
-        if tenant is not None:
-            self.tenants.move_to_end(name)
-            return tenant
-        self.tenants[name] = tenant = self.keeper.tenant(name)
-        tenant.room = self._room
-        if len(self.tenants) > MOST_TENANTS:
-            self.tenants.popitem(last=False)
+        if tenant is None:
+            self.tenants[name] = tenant = self.keeper.tenant(name)
+            tenant.room = self._room
         return tenant
 
     def ledger(self, lane: Lane, now: float) -> Ledger:
@@ -133,11 +128,8 @@ class State:
         memory = self._memories.get(tenant)
         if memory is None:
             memory = self._memories[tenant] = ByteMemory(load=lambda name: self._stored(tenant, name))
-        self._memories.move_to_end(tenant)
-        while len(self._memories) > 1 and (
-            len(self._memories) > MOST_MEMORIES or sum(map(len, self._memories.values())) > FIRST_BYTES
-        ):
-            self._memories.popitem(last=False)
+        while len(self._memories) > 1 and sum(map(len, self._memories.values())) > FIRST_BYTES:
+            self._memories.evict()
         return memory
 
     def _stored(self, tenant: str, name: bytes) -> bytes | None:
@@ -147,22 +139,16 @@ class State:
 
     def body(self, lane: Lane) -> Body | None:
         """The lane's last body, before markers of ours, where it is still remembered."""
-        return self._bodies.get((lane.tenant, lane.id))
+        return self._bodies.peek((lane.tenant, lane.id))
 
     def remember(self, lane: Lane, body: Body) -> Body | None:
         """Keep the lane's body, give the one before."""
-        name = (lane.tenant, lane.id)
-        before = self._bodies.pop(name, None)
-        self._bodies[name] = body
-        self._bytes += len(body.raw) - (0 if before is None else len(before.raw))
-        while self._bytes > KEPT_BODIES and len(self._bodies) > 1:
-            self._bytes -= len(self._bodies.popitem(last=False)[1].raw)
+        before = self.body(lane)
+        self._bodies[lane.tenant, lane.id] = body
         return before
 
     def forget(self, lane: Lane) -> Body | None:
-        before = self._bodies.pop((lane.tenant, lane.id), None)
-        self._bytes -= 0 if before is None else len(before.raw)
-        return before
+        return self._bodies.pop((lane.tenant, lane.id), None)
 
     def reread(
         self, body: Body, reading: Reading, raw: bytes, dialect: Dialect, model: ModelFacts
@@ -174,6 +160,10 @@ class State:
         if isinstance(parsed, Unreadable):
             raise RuntimeError(f"a body of ours cannot be read: {parsed.reason}")
         return parsed, self.ours.read(parsed, model)
+
+
+def size_of(body: Body) -> int:
+    return len(body.raw)
 
 
 def reference(dialect: Dialect, model: str) -> str:

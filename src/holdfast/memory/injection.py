@@ -309,14 +309,9 @@ def _concerns(settings: Settings, tenant: str, *, from_page: bool = False) -> bo
     return memory.inject_as == "tenant" or not from_page
 
 
-def _differs(last: Sent, prompt: Prompt) -> bool:
-    """Whether a request does not extend the one before."""
-    return last.common_blocks(prompt) < min(len(last), len(prompt.blocks))
-
-
 def _has_changed(last: Sent | None, prompt: Prompt, recent: RecentLane) -> bool:
     """Whether a request departs from the one before, after which the context block changed."""
-    return last is not None and last.call == recent.changed and _differs(last, prompt)
+    return last is not None and last.call == recent.changed and last.departs(prompt)
 
 
 def _reset(
@@ -324,7 +319,7 @@ def _reset(
 ) -> str | None:
     """The reason of a departure that memory causes: the context block changed, or the request before was sent without
     the memory of its lane."""
-    if last is None or not _differs(last, prompt):
+    if last is None or not last.departs(prompt):
         return None
     index = last.common_blocks(prompt)
     if _has_changed(last, prompt, recent) or prompt.place(index) == injection.context:

@@ -12,13 +12,13 @@ import logging
 import re
 import sqlite3
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable
 from urllib.parse import unquote_plus
 
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.lru import LRU
 from holdfast.notices import warn_once
 from holdfast.store import Store
 from holdfast.store import operations as op
@@ -156,8 +156,8 @@ class Accounts:
     def __init__(self, key: bytes, store: Store | None) -> None:
         self._key, self._store = key, store
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, str] = OrderedDict()  # tenants by link and by token; empty where there is none
-        self._linked: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._tenants: LRU[str, str] = LRU(MOST)  # by link and by token; empty where there is none
+        self._linked: LRU[tuple[str, str], None] = LRU(MOST)
 
     def first(self, tenant: str) -> str:
         """The tenant that the account of a token was known as first; the token's own where it is not linked."""
@@ -172,8 +172,6 @@ class Accounts:
             if (tenant, name) in self._linked:
                 return False
             self._linked[tenant, name] = None
-            if len(self._linked) > MOST:
-                self._linked.popitem(last=False)
             mine, theirs = self._first(tenant), self._find(name)
             known = self._first(theirs) if theirs else ""
             if not known:
@@ -193,27 +191,21 @@ class Accounts:
         return tenant
 
     def _find(self, name: str) -> str:
-        found = self._known.get(name)
-        if found is None:
+        tenant = self._tenants.peek(name)
+        if tenant is None:
             try:
-                found = "" if self._store is None else self._store.account(name) or ""
+                tenant = "" if self._store is None else self._store.account(name) or ""
             except _PROBLEMS as error:
                 warn_once(_log, "renewed logins are not recognised: %s", error)
                 return ""
-            self._remember(name, found)
-        return found
+            self._tenants[name] = tenant
+        return tenant
 
     def _put(self, name: str, tenant: str, now: float) -> None:
-        self._remember(name, tenant)
+        self._tenants[name] = tenant
         if self._store is None:
             return
         try:
             self._store.write(op.PutAccount(name, tenant, at=round(now * 1e6)))
         except _PROBLEMS as error:
             warn_once(_log, "a renewed login will not be recognised after a restart: %s", error)
-
-    def _remember(self, name: str, tenant: str) -> None:
-        self._known[name] = tenant
-        self._known.move_to_end(name)
-        if len(self._known) > MOST:
-            self._known.popitem(last=False)

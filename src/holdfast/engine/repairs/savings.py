@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -30,6 +29,7 @@ from holdfast.core import decode as decode_experience
 from holdfast.core import encode as encode_experience
 from holdfast.core.repairs import ByteMemory, Repair, RepairState
 from holdfast.facts import ModelFacts
+from holdfast.lru import LRU
 from holdfast.records import Usage
 from holdfast.records import usage as usage_of
 from holdfast.store import is_subscription
@@ -213,7 +213,7 @@ class RepairShadows:
         self.totals = RepairTotals()
         self._counting = threading.Lock()
         self._shared = ShadowReaders()
-        self._shadows: OrderedDict[tuple[str, str], Shadow] = OrderedDict()
+        self._shadows: LRU[tuple[str, str], Shadow] = LRU(MOST_SHADOWS)
         self._worker = Worker("holdfast-repairs", most=MOST_WAITING)
 
     def judged(self, prepared: PreparedCall, usage: Usage, cache: CacheSettings) -> Saving | None:
@@ -241,7 +241,7 @@ class RepairShadows:
         shadow, first = self._shadow(prepared), None
         if shadow is None:
             shadow, first = self._begin(prepared, experience), _before(prepared)
-        self._shadows.move_to_end(_name(prepared))
+        self._shadows[_name(prepared)] = shadow
         call = _billed(prepared, usage, now)
         if not self._worker.do(partial(self._play, shadow, first, call, prepared.repairs, cache, save)):
             self._forget(prepared)
@@ -259,7 +259,7 @@ class RepairShadows:
         return asked
 
     def _shadow(self, prepared: PreparedCall) -> Shadow | None:
-        shadow = self._shadows.get(_name(prepared))
+        shadow = self._shadows.peek(_name(prepared))
         if shadow is not None and (shadow.failed or shadow.model != prepared.core.request.model):
             self._forget(prepared)
             return None
@@ -270,11 +270,7 @@ class RepairShadows:
 
     def _begin(self, prepared: PreparedCall, experience: Experience) -> Shadow:
         known = decode_experience(encode_experience(experience))
-        shadow = Shadow(self._shared, prepared.core.request.model, known, prepared.lane.client)
-        self._shadows[_name(prepared)] = shadow
-        if len(self._shadows) > MOST_SHADOWS:
-            self._shadows.popitem(last=False)
-        return shadow
+        return Shadow(self._shared, prepared.core.request.model, known, prepared.lane.client)
 
     def _play(
         self,

@@ -123,7 +123,7 @@ class BodyMemory:
         return ComparedBody(now, earlier, tenant, ledger, self._prepare(now, record, model, tenant, ledger, at), first)
 
     def same(self, record: LoggedRequest, lane: LaneName) -> float | None:
-        """About which part of a body is the same as before; None where that is not at hand."""
+        """Which part of a body is the same as before; None where that is not at hand."""
         before = self._lanes.peek(lane)
         if before is None or not record.body:
             return None
