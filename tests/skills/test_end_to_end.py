@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.config.sections.agent import SkillsSettings
 from holdfast.records import Message, Text, Usage
-from holdfast.records.events.catalogue import EVENTS
+from holdfast.records.events import CATALOGUE
 from tests.skills.sdk_conversation import Conversation, conversing, text
 from tests.skills.skill_files import write_skill
 
@@ -173,8 +173,8 @@ def test_a74_a75_a_loaded_body_stays_and_nothing_tells_of_an_end(root: Path, tmp
         found = play(talk, [load("pdf")], [load("zip")], *([[]] * 4), [load("pdf")])
         assert "already in this conversation" in text(found[-1][0])
         assert json.dumps(talk.sent[-1]["messages"]).count("How to pdf") == 1
-        assert "skill.unloaded" not in EVENTS
-        assert "skill.created" not in EVENTS
+        assert "skill.unloaded" not in CATALOGUE
+        assert "skill.created" not in CATALOGUE
         assert len(talk.events("skill.loaded")) == 2
 
 

@@ -7,17 +7,15 @@ says that it is somebody's words.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar
 
 from ..causes import ResetReason
-from .fields import Body, Count, Event, Name, Place, Sensitivity, Used
+from .fields import Body, Count, Event, Name, Place, Used, event
 
 
+@event("session.composed", "private")
 class SessionComposed(Event, frozen=True, kw_only=True):
     """What stays for the whole session: system text, tools array, who answers, how times are written."""
 
-    type: ClassVar[str] = "session.composed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     system: Body
     tools: Body
     """The tools array, as JSON text of canonical definitions."""
@@ -45,74 +43,66 @@ class SessionComposed(Event, frozen=True, kw_only=True):
     """What requests to OpenAI name the cache's entries by; empty: they do not."""
 
 
+@event("session.state", "private")
 class SessionState(Event, frozen=True, kw_only=True):
     """What tools and skills have to know after a restart, in base64."""
 
-    type: ClassVar[str] = "session.state"
-    sensitivity: ClassVar[Sensitivity] = "private"
     tools: Body = ""
     skills: Body = ""
 
 
+@event("session.refreshed", "private")
 class SessionRefreshed(Event, frozen=True, kw_only=True):
     """The surroundings were read again when the session was resumed: another entry 0."""
 
-    type: ClassVar[str] = "session.refreshed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     entry: Body
 
 
+@event("session.redeclared", "private")
 class SessionRedeclared(Event, frozen=True, kw_only=True):
     """Another tools array, at a reset. Each model has its own; `model` is whose it is."""
 
-    type: ClassVar[str] = "session.redeclared"
-    sensitivity: ClassVar[Sensitivity] = "private"
     tools: Body
     model: Name = ""
 
 
+@event("volatile.changed", "private")
 class VolatileChanged(Event, frozen=True, kw_only=True):
     """The text of the volatile system segment from now on (`agent.volatile = "system"`)."""
 
-    type: ClassVar[str] = "volatile.changed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     text: Body
 
 
+@event("surroundings.changed", "private")
 class SurroundingsChanged(Event, frozen=True, kw_only=True):
     """What is different since the surroundings were read, while the conversation goes on."""
 
-    type: ClassVar[str] = "surroundings.changed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     text: Body
     around: Body = ""
     """The surroundings as they are now, in full, for the next comparison."""
 
 
+@event("window.appended", "private")
 class WindowAppended(Event, frozen=True, kw_only=True):
     """Entries that were flushed: they stand at the end of the window for ever, in this order."""
 
-    type: ClassVar[str] = "window.appended"
-    sensitivity: ClassVar[Sensitivity] = "private"
     entries: Body
 
 
+@event("window.sent", "pseudonymous")
 class WindowSent(Event, frozen=True, kw_only=True):
     """A request is about to leave with the first `entries` entries of the window."""
 
-    type: ClassVar[str] = "window.sent"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     call: Name
     model: Name
     entries: Count
     reset: ResetReason | None = None
 
 
+@event("turn.answered", "private")
 class TurnAnswered(Event, frozen=True, kw_only=True):
     """What the model said to one request, as JSON text of a canonical message."""
 
-    type: ClassVar[str] = "turn.answered"
-    sensitivity: ClassVar[Sensitivity] = "private"
     call: Name
     model: Name
     dialect: Name
@@ -127,62 +117,55 @@ class TurnAnswered(Event, frozen=True, kw_only=True):
     """It was answered, and paid for, in the session that this one was forked from."""
 
 
+@event("turn.tools_answered", "private")
 class TurnToolsAnswered(Event, frozen=True, kw_only=True):
     """The messages that answer the calls of the last answer."""
 
-    type: ClassVar[str] = "turn.tools_answered"
-    sensitivity: ClassVar[Sensitivity] = "private"
     messages: Body
 
 
+@event("history.trimmed", "pseudonymous")
 class HistoryTrimmed(Event, frozen=True, kw_only=True):
     """Entries from `head` up to `cut` are no longer sent. They stay on disk."""
 
-    type: ClassVar[str] = "history.trimmed"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     head: Count
     cut: Count
 
 
+@event("goal.set", "private")
 class GoalSet(Event, frozen=True, kw_only=True):
     """What the session is to reach; empty where it is given up."""
 
-    type: ClassVar[str] = "goal.set"
-    sensitivity: ClassVar[Sensitivity] = "private"
     goal: Body
 
 
+@event("attempt.failed", "private")
 class AttemptFailed(Event, frozen=True, kw_only=True):
     """An answer that could not be used or was cut; the model is told of it before the next one."""
 
-    type: ClassVar[str] = "attempt.failed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     feedback: Body
     cost: Decimal | None = None
     """What was paid for an answer that is kept nowhere else."""
     used: Used = ()
 
 
+@event("task.updated", "private")
 class TaskUpdated(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "task.updated"
-    sensitivity: ClassVar[Sensitivity] = "private"
     task: Name
     status: Name
     text: Body = ""
 
 
+@event("setting.toggled", "private")
 class SettingToggled(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "setting.toggled"
-    sensitivity: ClassVar[Sensitivity] = "private"
     setting: Name
     value: Body
 
 
+@event("delegate.asked", "private")
 class DelegateAsked(Event, frozen=True, kw_only=True):
     """A sub-agent cannot go on without an answer."""
 
-    type: ClassVar[str] = "delegate.asked"
-    sensitivity: ClassVar[Sensitivity] = "private"
     delegate: Name
     question: Body
     cost: Decimal | None = None
@@ -190,23 +173,21 @@ class DelegateAsked(Event, frozen=True, kw_only=True):
     used: Used = ()
 
 
+@event("effort.set", "pseudonymous")
 class EffortSet(Event, frozen=True, kw_only=True):
     """How much the model is to think from the next request on (empty: as the provider has it), and what the change
     loses of what is cached."""
 
-    type: ClassVar[str] = "effort.set"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     effort: Name
     before: Name = ""
     cold_tokens: Count = 0
     cold_cost: Decimal | None = None
 
 
+@event("model.routed", "pseudonymous")
 class ModelRouted(Event, frozen=True, kw_only=True):
     """Which model a turn goes to, who asked for it, and what a change costs; `passed_over` are models and why not."""
 
-    type: ClassVar[str] = "model.routed"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     model: Name
     source: Name
     before: Name | None = None

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar
 
 from ..causes import BreakCause, ResetReason
-from .fields import Count, Digest, Event, Name, Sensitivity
+from .fields import Count, Digest, Event, Name, event
 
 
+@event("llm.call_started", "pseudonymous")
 class LlmCallStarted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "llm.call_started"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     call: Name
     lane: Name
     model: Name
 
 
+@event("llm.call_completed", "pseudonymous")
 class LlmCallCompleted(Event, frozen=True, kw_only=True):
     """Counts only; what the model said stands in events that are private."""
 
-    type: ClassVar[str] = "llm.call_completed"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     call: Name
     model: Name
     input: Count
@@ -33,12 +30,11 @@ class LlmCallCompleted(Event, frozen=True, kw_only=True):
     stop_reason: Name | None = None
 
 
+@event("llm.call_failed", "pseudonymous")
 class LlmCallFailed(Event, frozen=True, kw_only=True):
     """A provider's error text may quote the prompt, so only its kind and status are kept. The counts are what was
     billed for it all the same, estimated, if its answer had begun."""
 
-    type: ClassVar[str] = "llm.call_failed"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     call: Name
     model: Name
     error: Name
@@ -51,11 +47,10 @@ class LlmCallFailed(Event, frozen=True, kw_only=True):
     cost: Decimal | None = None
 
 
+@event("cache.planned", "pseudonymous")
 class CachePlanned(Event, frozen=True, kw_only=True):
     """`repairs` are name, path, tokens that stay readable by it, and whether it was made or is a suggestion."""
 
-    type: ClassVar[str] = "cache.planned"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     call: Name
     lane: Name
     strategy: Name
@@ -68,9 +63,8 @@ class CachePlanned(Event, frozen=True, kw_only=True):
     repairs: tuple[tuple[Name, Name, Count, bool], ...] = ()
 
 
+@event("cache.verdict", "pseudonymous")
 class CacheVerdict(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "cache.verdict"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     call: Name
     predicted_read: Count
     actual_read: Count
@@ -79,9 +73,8 @@ class CacheVerdict(Event, frozen=True, kw_only=True):
     explained: bool
 
 
+@event("cache.break", "pseudonymous")
 class CacheBreak(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "cache.break"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     call: Name
     lane: Name
     cause: BreakCause
@@ -95,9 +88,8 @@ class CacheBreak(Event, frozen=True, kw_only=True):
     cure: Name | None = None
 
 
+@event("cache.reset", "pseudonymous")
 class CacheReset(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "cache.reset"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     lane: Name
     reason: ResetReason
     call: Name | None = None
@@ -105,18 +97,16 @@ class CacheReset(Event, frozen=True, kw_only=True):
     dollars: Decimal | None = None
 
 
+@event("cache.ping", "pseudonymous")
 class CachePing(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "cache.ping"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     lane: Name
     call: Name
     tokens: Count
     cost: Decimal
 
 
+@event("cache.retention_changed", "pseudonymous")
 class CacheRetentionChanged(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "cache.retention_changed"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     lane: Name
     zone: Name
     before: Name

@@ -7,7 +7,8 @@ are always private. A bare `str` says nothing about what it may carry and is not
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -48,3 +49,16 @@ class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=Fa
     def allowed(cls) -> tuple[Sensitivity, ...]:
         """The sensitivities an envelope may give this event: its own, or a stricter one."""
         return SENSITIVITIES[: SENSITIVITIES.index(cls.sensitivity) + 1]
+
+
+E = TypeVar("E", bound=Event)
+
+
+def event(name: str, sensitivity: Sensitivity) -> Callable[[type[E]], type[E]]:
+    """Give an event class its type and its sensitivity."""
+
+    def named(cls: type[E]) -> type[E]:
+        cls.type, cls.sensitivity = name, sensitivity
+        return cls
+
+    return named

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar
 
-from .fields import Body, Count, Event, Name, Place, PreflightAction, Sensitivity, Used
+from .fields import Body, Count, Event, Name, Place, PreflightAction, Used, event
 
 
+@event("session.started", "pseudonymous")
 class SessionStarted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "session.started"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     agent: Name | None = None
     client: Name | None = None
     model: Name | None = None
     forked_from: Name | None = None
 
 
+@event("session.resumed", "pseudonymous")
 class SessionResumed(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "session.resumed"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     agent: Name | None = None
     client: Name | None = None
 
 
+@event("session.salvaged", "pseudonymous")
 class SessionSalvaged(Event, frozen=True, kw_only=True):
     """The log of the session was damaged: what stood from there on is not part of it any more."""
 
-    type: ClassVar[str] = "session.salvaged"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     line: Count
     byte: Count
     events: Count
@@ -38,24 +34,21 @@ class SessionSalvaged(Event, frozen=True, kw_only=True):
     """The file beside the log that holds all of it; empty in a fork, whose original stays as it is."""
 
 
+@event("session.ended", "pseudonymous")
 class SessionEnded(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "session.ended"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     turns: Count = 0
     cost: Decimal | None = None
 
 
+@event("turn.started", "private")
 class TurnStarted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "turn.started"
-    sensitivity: ClassVar[Sensitivity] = "private"
     text: Body = ""
     attachments: Body = ""
     """Images and documents that came with it, as JSON text of canonical blocks."""
 
 
+@event("turn.completed", "private")
 class TurnCompleted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "turn.completed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     text: Body = ""
     ended: Name = "completed"
     """Or `failed`: no answer came; `capped`: it took too many requests."""
@@ -63,23 +56,20 @@ class TurnCompleted(Event, frozen=True, kw_only=True):
     cost: Decimal | None = None
 
 
+@event("turn.cancelled", "pseudonymous")
 class TurnCancelled(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "turn.cancelled"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     open_tool_calls: Count = 0
 
 
+@event("compaction.started", "pseudonymous")
 class CompactionStarted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "compaction.started"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     tokens: Count
     limit: Count
     why: Name = "limit"
 
 
+@event("compaction.completed", "private")
 class CompactionCompleted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "compaction.completed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     tokens_before: Count
     tokens_after: Count
     summary: Body = ""
@@ -96,9 +86,8 @@ class CompactionCompleted(Event, frozen=True, kw_only=True):
     """Requests after which it has paid for itself."""
 
 
+@event("compaction.failed", "pseudonymous")
 class CompactionFailed(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "compaction.failed"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     attempts: Count
     error: Name
     cost: Decimal | None = None
@@ -106,9 +95,8 @@ class CompactionFailed(Event, frozen=True, kw_only=True):
     """What was paid for it, where nothing comes of it that says so."""
 
 
+@event("delegate.started", "private")
 class DelegateStarted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "delegate.started"
-    sensitivity: ClassVar[Sensitivity] = "private"
     delegate: Name
     role: Name
     task: Body = ""
@@ -116,9 +104,8 @@ class DelegateStarted(Event, frozen=True, kw_only=True):
     """Whoever started it waits for its result, so nobody else has to be told."""
 
 
+@event("delegate.completed", "private")
 class DelegateCompleted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "delegate.completed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     delegate: Name
     result: Body = ""
     cost: Decimal | None = None
@@ -126,9 +113,8 @@ class DelegateCompleted(Event, frozen=True, kw_only=True):
     awaited: bool = False
 
 
+@event("delegate.failed", "private")
 class DelegateFailed(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "delegate.failed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     delegate: Name
     error_message: Body = ""
     cost: Decimal | None = None
@@ -136,9 +122,8 @@ class DelegateFailed(Event, frozen=True, kw_only=True):
     awaited: bool = False
 
 
+@event("process.started", "private")
 class ProcessStarted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "process.started"
-    sensitivity: ClassVar[Sensitivity] = "private"
     process: Name
     command: Body
     directory: Place | None = None
@@ -146,45 +131,40 @@ class ProcessStarted(Event, frozen=True, kw_only=True):
     """Nobody waits for its end."""
 
 
+@event("process.exited", "pseudonymous")
 class ProcessExited(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "process.exited"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     process: Name
     exit_code: int | None
     background: bool = False
 
 
+@event("gateway.bypassed", "pseudonymous")
 class GatewayBypassed(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "gateway.bypassed"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     call: Name | None = None
     stage: Name
     error: Name | None = None
     elapsed_us: Count | None = None
 
 
+@event("gateway.preflight", "pseudonymous")
 class GatewayPreflight(Event, frozen=True, kw_only=True):
     """A turn that would cost more than the limit: it was sent with a warning, held back, or let through on request."""
 
-    type: ClassVar[str] = "gateway.preflight"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     call: Name
     action: PreflightAction
     dollars: Decimal
     limit: Decimal
 
 
+@event("gateway.auth_failed", "pseudonymous")
 class GatewayAuthFailed(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "gateway.auth_failed"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     door: Name
 
 
+@event("bus.gap", "aggregatable")
 class BusGap(Event, frozen=True, kw_only=True):
     """Events that one subscriber missed because its queue was full, delivered in their place."""
 
-    type: ClassVar[str] = "bus.gap"
-    sensitivity: ClassVar[Sensitivity] = "aggregatable"
     dropped: Count
     first: Name
     last: Name

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
-from .fields import Body, Count, Digest, Event, LoadReason, Name, Place, Sensitivity
+from .fields import Body, Count, Digest, Event, LoadReason, Name, Place, event
 
 
+@event("tool.called", "private")
 class ToolCalled(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.called"
-    sensitivity: ClassVar[Sensitivity] = "private"
     tool: Name
     tool_use_id: Name
     input: Body
 
 
+@event("tool.completed", "private")
 class ToolCompleted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.completed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     tool: Name
     tool_use_id: Name
     output: Body
@@ -28,9 +26,8 @@ class ToolCompleted(Event, frozen=True, kw_only=True):
     command_executed: Body | None = None
 
 
+@event("tool.failed", "private")
 class ToolFailed(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.failed"
-    sensitivity: ClassVar[Sensitivity] = "private"
     tool: Name
     tool_use_id: Name
     error_message: Body
@@ -38,78 +35,68 @@ class ToolFailed(Event, frozen=True, kw_only=True):
     metadata: Body = ""
 
 
+@event("tool.input_invalid", "private")
 class ToolInputInvalid(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.input_invalid"
-    sensitivity: ClassVar[Sensitivity] = "private"
     tool: Name
     tool_use_id: Name
     error_message: Body
 
 
+@event("tool.offloaded", "private")
 class ToolOffloaded(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.offloaded"
-    sensitivity: ClassVar[Sensitivity] = "private"
     tool: Name
     tool_use_id: Name
     characters: Count
     path: Place
 
 
+@event("tool.deferred", "pseudonymous")
 class ToolDeferred(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.deferred"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     tools: tuple[Name, ...]
 
 
+@event("tool.discovered", "pseudonymous")
 class ToolDiscovered(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.discovered"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     tools: tuple[Name, ...]
     tool_use_id: Name | None = None
 
 
+@event("tool.masked", "pseudonymous")
 class ToolMasked(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.masked"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     tool: Name
     tool_use_id: Name
     characters: Count
 
 
+@event("tool.demoted", "pseudonymous")
 class ToolDemoted(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.demoted"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     tool: Name
     idle_turns: Count
 
 
+@event("tool.confirmation_requested", "private")
 class ToolConfirmationRequested(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.confirmation_requested"
-    sensitivity: ClassVar[Sensitivity] = "private"
     tool: Name
     tool_use_id: Name
     question: Body
 
 
+@event("tool.confirmation_resolved", "pseudonymous")
 class ToolConfirmationResolved(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "tool.confirmation_resolved"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     tool: Name
     tool_use_id: Name
     allowed_to_run: bool
     scope: Literal["once", "session", "always"] = "once"
 
 
+@event("guide.delivered", "pseudonymous")
 class GuideDelivered(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "guide.delivered"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     tool: Name
     tool_use_id: Name
 
 
+@event("skill.loaded", "pseudonymous")
 class SkillLoaded(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "skill.loaded"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     skill_id: Name
     skill_version: Name
     load_reason: LoadReason
@@ -118,9 +105,8 @@ class SkillLoaded(Event, frozen=True, kw_only=True):
     triggered_by_tool_use_id: Name | None
 
 
+@event("memory.updated", "private")
 class MemoryUpdated(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "memory.updated"
-    sensitivity: ClassVar[Sensitivity] = "private"
     store: Name
     operation: Name
     entry: Name | None = None
@@ -128,13 +114,12 @@ class MemoryUpdated(Event, frozen=True, kw_only=True):
     text: Body = ""
 
 
+@event("memory.surfaced", "private")
 class MemorySurfaced(Event, frozen=True, kw_only=True):
     """Entries of the knowledge store were put into a prompt: their ids, and what each said by its hash. `place` is
     where (stable, context, delta, recall), `why` the reason; `text` what was put there, as it was sent. In the context
     block that is all it says from then on."""
 
-    type: ClassVar[str] = "memory.surfaced"
-    sensitivity: ClassVar[Sensitivity] = "private"
     entries: tuple[Name, ...]
     tokens: Count
     hashes: tuple[Name, ...] = ()
@@ -143,26 +128,23 @@ class MemorySurfaced(Event, frozen=True, kw_only=True):
     text: Body = ""
 
 
+@event("memory.evicted", "pseudonymous")
 class MemoryEvicted(Event, frozen=True, kw_only=True):
     """Entries that a conversation was told and that nothing in it says any more."""
 
-    type: ClassVar[str] = "memory.evicted"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     entries: tuple[Name, ...]
     why: Name
 
 
+@event("mcp.server_disconnected", "pseudonymous")
 class McpServerDisconnected(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "mcp.server_disconnected"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     server: Name
     tools: tuple[Name, ...] = ()
     error: Name | None = None
 
 
+@event("mcp.tools_changed", "pseudonymous")
 class McpToolsChanged(Event, frozen=True, kw_only=True):
-    type: ClassVar[str] = "mcp.tools_changed"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     server: Name
     added: tuple[Name, ...] = ()
     removed: tuple[Name, ...] = ()
