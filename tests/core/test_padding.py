@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast import facts
-from holdfast.core.economics import calls_to_pad
 from holdfast.core.operating_context import SECTIONS
 from holdfast.core.padding import PRELOADED, Outlook, PaddedText, PaddingRules, SkillBody, floor_of, pad, split_sections
 from holdfast.facts import ModelFacts, estimate
+from tests.core.rules import calls_to_pad
 
 HAIKU = facts.model("anthropic:claude-haiku-4-5")
 OPUS = facts.model("anthropic:claude-opus-5-5")
@@ -126,9 +126,7 @@ class TestAlways:
 
 class TestEconomic:
     def calls(self, natural: int, padded: int, model: ModelFacts = HAIKU) -> float:
-        needed = calls_to_pad(float(natural), float(padded), float(model.read), float(model.write()))
-        assert needed is not None
-        return needed
+        return calls_to_pad(natural, padded, float(model.read), float(model.write()))
 
     def test_it_pads_on_one_side_of_rule_5_6_and_not_on_the_other(self) -> None:
         stable, body = prose(2_000), SkillBody("a", "global", prose(2_350))

@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOG = ROOT / "tests/fixtures/traces/shapes.jsonl"
 IN_WHEEL = (
     "holdfast/py.typed",
+    "holdfast/core/operating_context.md",
     "holdfast/facts/data/anthropic.toml",
     "holdfast/facts/data/overrides/seed-floors.toml",
     "holdfast/facts/vendor/o200k_base.tiktoken.gz",

@@ -1,4 +1,4 @@
-"""Break-even arithmetic of prompt caches: eight rules as functions of multipliers.
+"""Break-even arithmetic of prompt caches: rules 5.2, 5.4, 5.5, 5.6 and 5.8 as functions of multipliers.
 
 `r` is what reading a token costs and `w` what writing it costs, as shares of the base input price; both come from
 `facts`, as floats or Decimals but not mixed. A rule says where the break-even lies; strictly beyond it something pays,
@@ -23,24 +23,9 @@ from holdfast.records import UNSPLIT, Usage
 N = TypeVar("N", float, Decimal)
 
 
-def uses_to_cache(r: N, w: N) -> N:
-    """Rule 5.1: a prefix is worth writing if its uses within the lifetime, the writing one included, are more."""
-    return (w - r) / (1 - r)
-
-
 def chance_to_cache(r: N, w: N) -> N:
     """Rule 5.2: a write at every request pays if each later request hits with more than this probability."""
     return (w - 1) / (w - r)
-
-
-def pauses_for_long(r: N, short: N, long: N, *, growth: N, beyond: N) -> N:
-    """Rule 5.3: in a growing conversation the long lifetime beats the short one if a larger share of the gaps than this
-    falls between the two.
-
-    `short` and `long` are the write multipliers, `growth` is what a turn adds as a share of the prefix, `beyond` the
-    share of gaps that outlive both.
-    """
-    return (long - short) * (growth + beyond) / (short - r)
 
 
 def chance_to_ping(r: N, w: N, ping: N | None = None) -> N | None:
@@ -67,12 +52,6 @@ def requests_to_edit(behind: N, removed: N, r: N, w: N) -> N | None:
     return behind * (w - r) / (r * removed) if removed > 0 and r > 0 else None
 
 
-def calls_to_pad(prefix: N, padded: N, r: N, w: N) -> N | None:
-    """Rule 5.6: padding a prefix to this size pays after more calls than this; None if it never does."""
-    gain = prefix - r * padded
-    return (w - r) * padded / gain if gain > 0 else None
-
-
 class Multipliers(NamedTuple):
     """What tokens of one model cost, as shares of the base input price."""
 
@@ -91,7 +70,7 @@ def session_cost(
     first message says besides, `growth` what each request adds, itself included. Below the floor the provider caches
     nothing until the conversation has passed it. How many requests a session makes is geometric, with the mean `calls`:
     what the first ones cost counts for more sessions than what the later ones do. Without growth and opening, and with
-    equal prices of writing, two of these are equal at `calls_to_pad`.
+    equal prices of writing, two of these are equal after as many calls as the rule says.
     """
     r, w, head = price
     stays, start = 1 - 1 / calls, prefix + opening
@@ -115,16 +94,6 @@ def session_cost(
     later = number + 1
     cached = (r * (start - growth) + w * growth) * requests(later) + r * growth * added(later)
     return plain + stays ** (number - 1) * written + cached
-
-
-def cold_fan_out(requests: N, w: N) -> N:
-    """Rule 5.7: what so many requests at once cost for a prefix that none of them can read."""
-    return requests * w
-
-
-def warmed_fan_out(requests: N, r: N, w: N) -> N:
-    """Rule 5.7: the same where one goes ahead and the others wait for its first token."""
-    return w + (requests - 1) * r
 
 
 def uses_to_hold(price: N, read: N, storage: N, *, covered: N, tokens: N, implicit: N) -> N | None:

@@ -57,8 +57,3 @@ def _longest(prompt: Prompt, model: ModelFacts) -> float:
         return max(asked, model.limits.in_memory_max_seconds or 0)
     named = model.knobs.implicit_seconds or model.ttl_seconds(model.default_ttl or "")
     return float("inf") if named is None else max(named, model.limits.in_memory_max_seconds or 0)
-
-
-def is_under(prompt: Prompt, digest: bytes, blocks: int) -> bool:
-    """Whether any block with this digest is among the first `blocks`, which is what `fence` gave for this prompt."""
-    return any(block.digest == digest for block in prompt.blocks[:blocks])

@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import names, tables
@@ -318,44 +318,15 @@ class Facts:
 def _facts(
     entry: ModelTable, *, provider: str, name: str, known: bool, usage: UsageConvention, as_of: date, source: str
 ) -> ModelFacts:
-    return ModelFacts(
-        provider=provider,
-        name=name,
-        known=known,
-        floor=entry.floor,
-        granularity=entry.granularity,
-        ttls=tuple(Ttl(ttl, seconds) for ttl, seconds in entry.ttls.items()),
-        default_ttl=entry.default_ttl,
-        lookback=entry.lookback,
-        max_markers=entry.max_markers,
-        read=entry.read,
-        writes=tuple(entry.writes.items()),
-        caching=entry.caching,
-        marker=entry.marker or None,
-        automatic_field=entry.automatic_field,
-        breakpoints=entry.breakpoints,
-        retention_field=entry.retention_field,
-        mid_system=entry.mid_system,
-        strips_thinking=entry.strips_thinking,
-        prewarm=entry.prewarm,
-        diagnostics=entry.diagnostics,
-        reports_writes=entry.reports_writes,
-        late_tools=entry.late_tools or None,
-        efforts=entry.efforts,
-        thinking_budgets=tuple(entry.thinking_budgets.items()),
-        adaptive_thinking=entry.adaptive_thinking,
-        usage_note=entry.usage_note,
-        context_limit=entry.context_limit,
-        output_limit=entry.output_limit,
-        cliff=entry.cliff,
-        flags=entry.flags,
-        limits=entry.limits,
-        knobs=entry.knobs,
-        usage=usage,
-        conservative=entry.conservative,
-        as_of=as_of,
-        source=source,
-    )
+    values = {name: value for name, value in structs.asdict(entry).items() if name in ModelFacts.__struct_fields__}
+    values |= {
+        "ttls": tuple(Ttl(ttl, seconds) for ttl, seconds in entry.ttls.items()),
+        "writes": tuple(entry.writes.items()),
+        "thinking_budgets": tuple(entry.thinking_budgets.items()),
+        "marker": entry.marker or None,
+        "late_tools": entry.late_tools or None,
+    }
+    return ModelFacts(provider=provider, name=name, known=known, usage=usage, as_of=as_of, source=source, **values)
 
 
 @cache

@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from holdfast.records import UNSPLIT, Capabilities
 
@@ -161,13 +161,7 @@ class ModelFacts(Struct, frozen=True, kw_only=True, dict=True, cache_hash=True):
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            thinking=self.flags.thinking,
-            images=self.flags.images,
-            tools=self.flags.tools,
-            system=self.flags.system,
-            structured_output=self.flags.structured_output,
-            streaming=self.flags.streaming,
-            parallel_tools=self.flags.parallel_tools,
+            **structs.asdict(self.flags),
             supports_prompt_caching=self.caching != "none",
             context_limit=self.context_limit,
             output_limit=self.output_limit,

@@ -142,13 +142,3 @@ def _read_key(raw: bytes, pos: int, seen: set[bytes] | None, out: list[bytes]) -
     seen.add(key)
     out.append(key + b":")
     return match.end()
-
-
-def same_json(one: bytes, other: bytes) -> bool:
-    """Whether two JSON texts are canonically equal; a text that is not JSON equals only its own bytes."""
-    if one == other:
-        return True
-    try:
-        return canonical_json(one) == canonical_json(other)
-    except NotJson:
-        return False
