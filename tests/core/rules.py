@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def calls_to_pad(prefix: float, padded: float, r: float, w: float) -> float:
-    """After so many calls, padding a prefix to this size pays, if reading the padded one costs less than the plain one."""
+    """Calls after which padding a prefix to this size pays, if reading the padded one costs less than the plain one."""
     return (w - r) * padded / (prefix - r * padded)
