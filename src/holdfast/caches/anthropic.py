@@ -40,7 +40,7 @@ from holdfast.facts import ModelFacts
 from . import chain
 from .chain import NO_CONTROLS
 from .entries import Entries
-from .prompts import NEVER, Block, CacheControls, Entry, Mark, Outcome, Prompt, Section
+from .prompts import NEVER, Block, Cache, CacheControls, Entry, Mark, Outcome, Prompt, Section
 
 Diagnosis = Literal[
     "model_changed",
@@ -201,7 +201,7 @@ def diagnose(previous: Prompt | None, prompt: Prompt) -> ReportedDivergence | No
     return None if same else ReportedDivergence("unavailable")
 
 
-class AnthropicCache:
+class AnthropicCache(Cache):
     """The rules with their state: one organisation's entries, or many told apart by the prompts' scopes."""
 
     def __init__(self, model: ModelFacts, entries: Entries | None = None) -> None:
@@ -234,9 +234,6 @@ class AnthropicCache:
                     at = known.readable
                 fresh.append(replace(entry, readable=at))
         self._entries.put(fresh, now)
-
-    def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
-        """The output is cached when a later request sends it with a marker, not before."""
 
     def abandon(self, outcome: Outcome, now: float) -> None:
         """Nothing was written: what would have been is forgotten."""

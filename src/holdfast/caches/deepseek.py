@@ -22,7 +22,7 @@ from holdfast.facts import ModelFacts
 from holdfast.lru import LRU
 
 from .entries import Entries
-from .prompts import NEVER, Block, Entry, Outcome, Prompt, Section
+from .prompts import NEVER, Block, Cache, Entry, Outcome, Prompt, Section
 from .streams import Room, TokenStream, TokenStreams
 from .tokens import WIDTH, TokenSequence
 
@@ -78,7 +78,7 @@ class Units:
         return sha256(name + ids + tokens.settings(start, end)).digest()[:16]
 
 
-class DeepSeek:
+class DeepSeek(Cache):
     """The cache of one model; units are shared within a scope."""
 
     def __init__(self, facts: ModelFacts, *, room: Room | None = None) -> None:
@@ -125,9 +125,6 @@ class DeepSeek:
             new = self._new(whole, len(tokens), (), now)
             self._units.put(whole, [structs.replace(entry, readable=now) for entry in new], now)
             self._see(whole, now)
-
-    def abandon(self, outcome: Outcome, now: float) -> None:
-        """Nothing was stored before the first token."""
 
     def entries(self, now: float) -> list[Entry]:
         return self._units.live(now)

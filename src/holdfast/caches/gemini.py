@@ -20,7 +20,7 @@ from holdfast.facts import ModelFacts
 
 from .gemini_contents import CachedContents
 from .noise import chance
-from .prompts import Block, Entry, Outcome, Prompt, Section
+from .prompts import Cache, Entry, Outcome, Prompt, Section
 from .streams import Room, TokenStream, TokenStreams
 
 AFFECTING: Mapping[str, Section] = {"toolConfig": "tools"}
@@ -29,7 +29,7 @@ AFFECTING: Mapping[str, Section] = {"toolConfig": "tools"}
 ORDER: Sequence[Section] = ("system", "tools", "messages")
 
 
-class GeminiCache:
+class GeminiCache(Cache):
     """The cache of one model. `contents` may be shared by all models; a named one is given as `Prompt.mode`."""
 
     def __init__(
@@ -55,12 +55,6 @@ class GeminiCache:
             tokens = self._streams.room.tokens(outcome.prompt)
             stream = TokenStream(tokens, "", self._seconds, outcome.at, outcome.at + self._seconds, now)
             self._streams.put(b"", stream)
-
-    def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
-        """The output is not cached before it comes back as input."""
-
-    def abandon(self, outcome: Outcome, now: float) -> None:
-        """Nothing was written before the first token."""
 
     def entries(self, now: float) -> list[Entry]:
         named = [

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.facts import ModelFacts
 
-from .prompts import NEVER, Block, Entry, Outcome, Prompt, Section
+from .prompts import NEVER, Block, Cache, Entry, Outcome, Prompt, Section
 from .tokens import TokenSequence, read, shared_tokens
 
 AFFECTING: Mapping[str, Section] = {}
@@ -70,8 +70,9 @@ class HostMemory:
         return held if best is None else self.sequences.pop(best)
 
 
-class Llama:
-    """One server with so many slots; `host_tokens` is what its host memory holds, 0 for none."""
+class Llama(Cache):
+    """One server with so many slots; `host_tokens` is what its host memory holds, 0 for none. Nobody else can read a
+    busy slot."""
 
     def __init__(
         self, facts: ModelFacts, *, slots: int = 1, similarity: float | None = None, host_tokens: int = 0
@@ -107,9 +108,6 @@ class Llama:
                 if other.busy is None:
                     self._host.save(other.tokens)
         return outcome
-
-    def first_token(self, outcome: Outcome, now: float) -> None:
-        """Nobody else can read a busy slot."""
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
         """`output` is what was sampled, the end token included."""

@@ -41,7 +41,7 @@ class Noise(Struct, frozen=True, kw_only=True):
     small_miss: float = 0.0
 
 
-class Noisy:
+class Noisy(Cache):
     """A cache, made once per replica, behind noise."""
 
     def __init__(self, make: Callable[[], Cache], noise: Noise) -> None:

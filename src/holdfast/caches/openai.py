@@ -16,14 +16,13 @@ Numbers come from `facts`. Knows nothing of bodies or prices.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from hashlib import sha256
 
 from holdfast.facts import ModelFacts
 from holdfast.lru import LRU
 
 from .openai_breakpoints import AFFECTING, ORDER
-from .prompts import NEVER, Block, Entry, Outcome, Prompt
+from .prompts import NEVER, Cache, Entry, Outcome, Prompt
 from .streams import Room, TokenStream, TokenStreams
 from .tokens import WIDTH, TokenSequence
 
@@ -46,7 +45,7 @@ def machine_name(tokens: TokenSequence, route: str, facts: ModelFacts) -> bytes:
     return sha256(seed + route.encode() + b"\0" + head).digest()[:16]
 
 
-class OpenAIPrefix:
+class OpenAIPrefix(Cache):
     """The machines of one model."""
 
     def __init__(self, facts: ModelFacts, *, room: Room | None = None) -> None:
@@ -82,12 +81,6 @@ class OpenAIPrefix:
             return
         stream = self._stream(self._streams.room.tokens(outcome.prompt), outcome.prompt.mode, outcome.at, readable=now)
         self._streams.put(outcome.new[0].key, stream)
-
-    def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
-        """The output is not cached before it comes back as input."""
-
-    def abandon(self, outcome: Outcome, now: float) -> None:
-        """Nothing was written before the first token."""
 
     def entries(self, now: float) -> list[Entry]:
         return self._streams.live(now)

@@ -28,7 +28,7 @@ from msgspec import structs
 from holdfast.facts import ModelFacts
 
 from .entries import Entries
-from .prompts import Block, Entry, Outcome, Prompt, Section
+from .prompts import Block, Cache, Entry, Outcome, Prompt, Section
 
 AFFECTING: Mapping[str, Section] = {
     "parallel_tool_calls": "system",
@@ -142,7 +142,7 @@ def decide(prompt: Prompt, entries: Entries, now: float, facts: ModelFacts) -> O
     )
 
 
-class OpenAIBreakpoints:
+class OpenAIBreakpoints(Cache):
     """The cache of one model's generation; entries are shared by all who have the same scope, model and cache key."""
 
     def __init__(self, facts: ModelFacts, entries: Entries | None = None) -> None:
@@ -167,12 +167,6 @@ class OpenAIBreakpoints:
             return structs.replace(entry, readable=now)
         expires = max(entry.expires, known.expires)
         return structs.replace(entry, readable=min(now, known.readable), expires=expires)
-
-    def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
-        """The output is not cached before it comes back as input."""
-
-    def abandon(self, outcome: Outcome, now: float) -> None:
-        """Nothing was written before the first token."""
 
     def entries(self, now: float) -> list[Entry]:
         return self._entries.live(now)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
@@ -132,25 +132,25 @@ class Outcome(Struct, frozen=True):
         return usage(input=self.input, read=self.read, output=output, writes=dict(self.writes))
 
 
-class Cache(Protocol):
-    """A provider's cache over time: the state around its rules. Times are seconds on any clock, passed in."""
+class Cache:
+    """A provider's cache over time: the state around its rules. Times are seconds on any clock, passed in.
+
+    What a cache does nothing on, it leaves out: most keep no output, and nothing is written before the first token.
+    """
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
         """A request starts: what it reads; what it read is refreshed."""
-        ...
+        raise NotImplementedError
 
     def first_token(self, outcome: Outcome, now: float) -> None:
         """Its answer begins: what it wrote can be read."""
-        ...
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
         """Its answer is complete; some caches keep the output too."""
-        ...
 
     def abandon(self, outcome: Outcome, now: float) -> None:
         """It failed or was cut before its first token: it has written nothing."""
-        ...
 
     def entries(self, now: float) -> list[Entry]:
         """What is live, for people to look at."""
-        ...
+        return []

@@ -12,7 +12,7 @@ from holdfast.facts import ModelFacts
 from . import anthropic, chain, deepseek, gemini, llama, openai, openai_breakpoints, vllm
 from .chain import NO_CONTROLS
 from .gemini_contents import CachedContents
-from .prompts import Block, Cache, CacheControls, Entry, Outcome, Prompt, Section
+from .prompts import Block, Cache, CacheControls, Outcome, Prompt, Section
 from .streams import Room
 
 
@@ -30,7 +30,7 @@ class Rules(Struct, frozen=True):
     keeps_output: bool = False
 
 
-class NoCache:
+class NoCache(Cache):
     """A provider that caches nothing, or whose rules nobody has told us."""
 
     def __init__(self, model: ModelFacts) -> None:
@@ -38,18 +38,6 @@ class NoCache:
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
         return Outcome(prompt, now, 0, prompt.tokens, why=(f"{self._model.ref} has no prompt cache",))
-
-    def first_token(self, outcome: Outcome, now: float) -> None:
-        """Nothing becomes readable."""
-
-    def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
-        """Nothing is kept."""
-
-    def abandon(self, outcome: Outcome, now: float) -> None:
-        """Nothing was written."""
-
-    def entries(self, now: float) -> list[Entry]:
-        return []
 
 
 _ANTHROPIC = Rules(anthropic.AnthropicCache, anthropic.AFFECTING, anthropic.ORDER)

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.facts import ModelFacts
 
-from .prompts import NEVER, Block, Entry, Outcome, Prompt, Section
+from .prompts import NEVER, Block, Cache, Entry, Outcome, Prompt, Section
 from .tokens import Names, read
 
 AFFECTING: Mapping[str, Section] = {}
@@ -35,7 +35,7 @@ class _Request:
         self.claimed = claimed
 
 
-class Vllm:
+class Vllm(Cache):
     """One server with so many blocks; `cpu` takes the CPU's block size."""
 
     def __init__(

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .pool import Effect, Pool, effect
     from .preflight import Preflight, calibrated
     from .redact import diff, holds_secret, mask, without_secrets
-    from .retention import RetentionChange, marks_nothing
+    from .retention import marks_nothing
     from .reuse_odds import Odds, odds
     from .situation import Situation
     from .skill_texts import HEADING, HINT
@@ -69,7 +69,7 @@ else:
             ".pool": "Effect Pool effect",
             ".preflight": "Preflight calibrated",
             ".redact": "diff holds_secret mask without_secrets",
-            ".retention": "RetentionChange marks_nothing",
+            ".retention": "marks_nothing",
             ".reuse_odds": "Odds odds",
             ".situation": "Situation",
             ".skill_texts": "HEADING HINT",

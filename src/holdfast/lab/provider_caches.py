@@ -82,7 +82,7 @@ def _lifetime(lane: Sequence[TraceStep], model: ModelFacts) -> str:
     return model.default_ttl or (lifetimes[0] if lifetimes else "")
 
 
-class Providers:
+class Providers(Cache):
     """A cache for each model, by its ref. Chance depends on `name`, so that all contenders meet the same."""
 
     def __init__(self, models: Mapping[str, ModelFacts], noise: Noise | None, name: str) -> None:

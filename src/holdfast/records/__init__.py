@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         expiry,
     )
     from .common_prefix import common_head
-    from .jsontext import NotJson, canonical_json, decode_string, encode_string, same_json
+    from .jsontext import NotJson, canonical_json, decode_string, encode_string
     from .request import Capabilities, Request, Violation, validate
     from .token_usage import UNSPLIT, Usage, usage
 else:
@@ -53,7 +53,7 @@ else:
                 "BREAK_CAUSES BreakCause CAUSES CHANGES Cure HEAD_CHANGES MISSED Part RESET_REASONS ResetReason expiry"
             ),
             ".common_prefix": "common_head",
-            ".jsontext": "NotJson canonical_json decode_string encode_string same_json",
+            ".jsontext": "NotJson canonical_json decode_string encode_string",
             ".request": "Capabilities Request Violation validate",
             ".token_usage": "UNSPLIT Usage usage",
         },

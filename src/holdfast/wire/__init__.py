@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, is_border
     from .cache_control import ENDINGS, MARKERS
     from .dialects import COUNTING, DIALECTS, Dialect, dialect_of, path_of
-    from .errors import TOO_LONG, WireError, is_too_long
+    from .errors import WireError, is_too_long
     from .gemini import Gemini
     from .injection import Injected, UserText, continued_id, inject, last_words, newest_user_text
     from .key_order import in_order, order_of
@@ -38,7 +38,7 @@ else:
             ".body": "BlockSpan Body Marker Splice Ttl Unreadable is_border",
             ".cache_control": "ENDINGS MARKERS",
             ".dialects": "COUNTING DIALECTS Dialect dialect_of path_of",
-            ".errors": "TOO_LONG WireError is_too_long",
+            ".errors": "WireError is_too_long",
             ".gemini": "Gemini",
             ".injection": "Injected UserText continued_id inject last_words newest_user_text",
             ".key_order": "in_order order_of",

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .cure_case import ECONOMIC, IMPROVE, MANAGE, REPAIR, VALUES, Case, Cure, case
+    from .cure_case import IMPROVE, MANAGE, REPAIR, VALUES, Case, Cure, case
     from .library import FAULTS, NAMES, RECOGNISERS, cure_for, reset_cure
     from .skills import skill_owner
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".cure_case": "Case Cure ECONOMIC IMPROVE MANAGE REPAIR VALUES case",
+            ".cure_case": "Case Cure IMPROVE MANAGE REPAIR VALUES case",
             ".library": "FAULTS NAMES RECOGNISERS cure_for reset_cure",
             ".skills": "skill_owner",
         },

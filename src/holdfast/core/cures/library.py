@@ -15,7 +15,11 @@ from holdfast.records import BREAK_CAUSES, CAUSES, RESET_REASONS, BreakCause
 from . import faults, skills
 from .cure_case import REPAIR, VALUES, Case, Cure, repaired_by
 
-IN_YOUR_CODE = {
+_LIST_CHANGED = (
+    "Your program changes the list of skills at {where} in the middle of a conversation: read it once when the "
+    "conversation begins."
+)
+_FAULTS = {
     "tool_order": (
         "Your program declares the same tools in another order from {where} on: sort them by name, or keep them "
         "in a list instead of a set."
@@ -43,18 +47,9 @@ IN_YOUR_CODE = {
         "Your program gives its markers different lifetimes: give all of a conversation the same `ttl` from the "
         "first request on."
     ),
-    "skill_added": (
-        "Your program changes the list of skills at {where} in the middle of a conversation: read it once when "
-        "the conversation begins."
-    ),
-    "skill_removed": (
-        "Your program changes the list of skills at {where} in the middle of a conversation: read it once when "
-        "the conversation begins."
-    ),
-    "skill_changed": (
-        "Your program changes the list of skills at {where} in the middle of a conversation: read it once when "
-        "the conversation begins."
-    ),
+    "skill_added": _LIST_CHANGED,
+    "skill_removed": _LIST_CHANGED,
+    "skill_changed": _LIST_CHANGED,
     "preloaded_skill_changed": (
         "Your program puts the body of a skill into {where} and reads it anew: read it once when the conversation "
         "begins."
@@ -104,11 +99,14 @@ IN_YOUR_CODE = {
         "Your program shortens the tool result at {where} after it was sent: shorten results before they are sent "
         "for the first time."
     ),
-    **{
-        cause.cure.name: cause.cure.in_your_code
-        for cause in CAUSES.values()
-        if cause.cure is not None and cause.cure.in_your_code is not None
-    },
+}
+FAULTS: tuple[str, ...] = tuple(_FAULTS)
+"""The names that recognisers give, in their order."""
+
+IN_YOUR_CODE = _FAULTS | {
+    cause.cure.name: cause.cure.in_your_code
+    for cause in CAUSES.values()
+    if cause.cure is not None and cause.cure.in_your_code is not None
 }
 """By the name of the cure. Texts at the divergence are told by the report around it."""
 
@@ -154,34 +152,6 @@ RECOGNISERS: tuple[Recogniser, ...] = (
     skills.last_body,
 )
 """From the specific to the general: what happened to whole blocks says more than a number in one of them."""
-
-FAULTS: tuple[str, ...] = (
-    "tool_order",
-    "tool_added",
-    "tool_removed",
-    "sliding_window",
-    "compaction",
-    "no_marker",
-    "marker_beyond_lookback",
-    "mixed_ttl",
-    "skill_added",
-    "skill_removed",
-    "skill_changed",
-    "preloaded_skill_changed",
-    "stripped_thinking",
-    "key_order",
-    "whitespace",
-    "uuid",
-    "clock",
-    "date",
-    "memory_in_prefix",
-    "git_state",
-    "usage_meter",
-    "counter",
-    "moved_reminder",
-    "old_result_replaced",
-)
-"""The names that recognisers give, in their order."""
 
 NAMES: tuple[str, ...] = (
     *FAULTS,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
     from .catalogue import CATALOGUE
     from .envelope import NO_SESSION, Envelope, decode, decode_payload, encode, encode_payload, utc_microseconds
-    from .fields import Actor, Event, LoadReason, Sensitivity
+    from .fields import Actor, Event, LoadReason
     from .sessions import (
         CompactionCompleted,
         CompactionFailed,
@@ -102,7 +102,7 @@ else:
             ),
             ".catalogue": "CATALOGUE",
             ".envelope": "Envelope NO_SESSION decode decode_payload encode encode_payload utc_microseconds",
-            ".fields": "Actor Event LoadReason Sensitivity",
+            ".fields": "Actor Event LoadReason",
             ".sessions": (
                 "CompactionCompleted CompactionFailed CompactionStarted DelegateCompleted DelegateFailed "
                 "DelegateStarted GatewayAuthFailed GatewayBypassed GatewayPreflight ProcessExited "
