@@ -91,7 +91,7 @@ class Watch:
         """A tool is about to run."""
 
     def output(self, call: str, text: str) -> None:
-        """What a running tool says."""
+        """A running tool has written output."""
 
     def called(self, answer: ToolAnswer) -> None:
         """A tool has ended."""

@@ -123,7 +123,7 @@ def _item_owner(item: TimelineItem) -> str:
 
 
 def _head(body: Body, place: int) -> str:
-    """The beginning of what a block says."""
+    """Return the beginning of a block's text on one line."""
     raw = DIALECTS[body.dialect].content(body, place)
     try:
         words = block_text(msgspec.json.decode(raw))

@@ -137,7 +137,7 @@ class Log:
             os.close(descriptor)
 
     def discard(self) -> None:
-        """Take back a log whose session never began."""
+        """Delete the log of a session that was never started."""
         if self._descriptor is not None:
             self.path.unlink(missing_ok=True)
         self.close()
@@ -225,7 +225,7 @@ def listed(directory: Path) -> tuple[str, ...]:
 
 
 def find(directory: Path, beginning: str) -> str:
-    """The id of the one session whose id begins like this."""
+    """Return the id of the only session whose id has this prefix."""
     ids = listed(directory)
     if beginning in ids:
         return beginning

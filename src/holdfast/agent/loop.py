@@ -120,7 +120,7 @@ async def _steps(session: Session, turn: _Running) -> Ended:
 
 
 async def _ask(session: Session, turn: _Running) -> ModelAnswer | None:
-    """One answer of the model, kept; None where the question has to be put anew."""
+    """Request and log one answer of the model; None if the request has to be sent again."""
     turn.lines += await compaction.before_request(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
     tools_array.before_request(session, turn=turn.id, watch=turn.watch, first=not turn.lines)
     await memory_updates.surface(session, turn.id)

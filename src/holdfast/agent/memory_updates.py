@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Memories:
-    """Knowledge for sessions, which share the model that compares meanings."""
+    """Opens the knowledge of workspaces; all sessions share one embedding model."""
 
     def __init__(self, store: Store | None, tenant: str, workspace: Path, clock: Callable[[], float]) -> None:
         self._store, self._tenant, self._workspace, self._clock = store, tenant, workspace, clock
@@ -83,8 +83,8 @@ T = TypeVar("T")
 
 
 def surfacing(session: Session) -> Surfacing | None:
-    """What chooses for this conversation; None where there is no store. A sub-agent is told its task and nothing beside
-    it."""
+    """Return what chooses entries for this conversation; None without a store or for a sub-agent, which gets only its
+    task."""
     if session.knowledge is None or session.parent is not None:
         return None
     return Surfacing(
@@ -97,7 +97,7 @@ def surfacing(session: Session) -> Surfacing | None:
 
 
 async def stable_block(session: Session) -> StableBlock:
-    """The stable block that a new conversation begins with."""
+    """Build the stable block for a new conversation."""
     chooser = surfacing(session)
     if chooser is None:
         return StableBlock()
@@ -106,13 +106,13 @@ async def stable_block(session: Session) -> StableBlock:
 
 
 def stable_events(stable: StableBlock) -> tuple[Event, ...]:
-    """That the entries of the stable block stand in it; what it says stands in what the session is composed of."""
+    """Return the event for the entries of the stable block, without the text, which the composed session holds."""
     return (replace(_surfaced("stable", stable, START), text=""),) if stable.entries else ()
 
 
 async def surface(session: Session, turn: str | None = None) -> None:
-    """Look for what the conversation has to be told, when the user has said something: what is told stands in front of
-    that."""
+    """Log the memory entries to put in front of a new message of the user. Does nothing without such a message or
+    without a store."""
     chooser, message = surfacing(session), _last_user_text(session)
     if chooser is None or message is None:
         return
@@ -122,7 +122,7 @@ async def surface(session: Session, turn: str | None = None) -> None:
 
 
 async def refresh(session: Session, turn: str | None = None) -> None:
-    """An emergency: the conversation was too long. The context block is chosen anew; the stable one stays."""
+    """Choose the context block anew after a request was too long; the stable block stays."""
     chooser, state = surfacing(session), session.state
     if chooser is None or not state.context:
         return
@@ -136,7 +136,7 @@ async def refresh(session: Session, turn: str | None = None) -> None:
 
 
 def note_shown(session: Session, events: Sequence[Event]) -> None:
-    """So that `holdfast memory why` can say when an entry was shown. Nothing depends on it, and it stops nothing."""
+    """Store when entries were shown, for `holdfast memory why`. A failure has no consequences."""
     for event in events:
         if session.knowledge is None or not isinstance(event, MemorySurfaced) or event.why == "written":
             continue
@@ -153,7 +153,7 @@ def note_shown(session: Session, events: Sequence[Event]) -> None:
 
 
 def _tried(fallback: str, work: Callable[P, T], *args: P.args, **kwargs_: P.kwargs) -> T | None:
-    """Memory keeps nobody from going on: where it fails, that is logged, and there is nothing."""
+    """Run `work`; if it fails, log `fallback` and return None, so that memory never stops a turn."""
     try:
         return work(*args, **kwargs_)
     except Exception as problem:  # noqa: BLE001  the store, the files of a model, a fault of ours: a turn is worth more
@@ -162,7 +162,7 @@ def _tried(fallback: str, work: Callable[P, T], *args: P.args, **kwargs_: P.kwar
 
 
 def _choose(session: Session, chooser: Surfacing, message: str) -> tuple[Event, ...]:
-    """What is to be told, as events; nothing is changed by it."""
+    """Return the events for the entries to show; changes nothing."""
     state, memory = session.state, session.settings.memory
     first = not state.spoken
     query = message if first or memory.retrieve == "every_turn" else None
@@ -191,13 +191,13 @@ def _choose_block(session: Session, chooser: Surfacing, query: str | None, *, fi
 
 
 def _lost(session: Session) -> list[str]:
-    """What was told in the conversation and stands nowhere in it any more."""
+    """Return the ids of entries that a delta showed and the conversation no longer contains."""
     state, says = session.state, told_hashes(session.state)
     return [each.entry for each in state.surfaced if each.place == "delta" and each.hash and each.entry not in says]
 
 
 def _unsaid(lost: Sequence[str], delta: Delta | None) -> tuple[Event, ...]:
-    """What was lost and found no room: nothing says it any more, and nothing has to."""
+    """Return an eviction event for the lost entries that the delta had no room for."""
     shown = {} if delta is None else dict(delta.entries)
     lost_entries = tuple(each for each in lost if each not in shown)
     return (MemoryEvicted(entries=lost_entries, why=RESET),) if lost_entries else ()
@@ -220,14 +220,14 @@ def _stable(session: Session) -> StableBlock:
 
 
 def _last_user_text(session: Session) -> str | None:
-    """What the user has said that was not sent yet."""
+    """Return the user's messages that are queued and not sent yet, None if there are none."""
     messages = [item for item in session.state.queue if isinstance(item, UserMessage) and not says_nothing(item)]
     waiting = [item.text for item in messages]
     return "\n\n".join(waiting) if waiting else None
 
 
 def _last(session: Session) -> str:
-    """What the user said last."""
+    """Return the user's last message in the window, or an empty text."""
     for entry in reversed(session.state.window.entries):
         for item in reversed(entry.items) if isinstance(entry, Timeline) else ():
             if isinstance(item, UserMessage):
@@ -246,13 +246,13 @@ def volatile_text(user: str, memory: str) -> str:
 
 
 def volatile_now(files: MemoryFiles) -> str:
-    """The volatile system text as the files are now."""
+    """Return the volatile system text for the current content of the files."""
     return volatile_text(files.read("user"), files.read("memory"))
 
 
 def files_told(entries: Iterable[Entry], queue: Iterable[TimelineItem] = ()) -> dict[str, str]:
-    """The digest of what a conversation was last told of each file, or is about to be: what stands in its entries and
-    waits in its queue counts, nothing else."""
+    """Return the digest of each memory file's last text in a conversation, by store: from the entries of its window and
+    from its queue only."""
     items = [item for entry in entries if isinstance(entry, Timeline) for item in entry.items]
     waiting = sorted(queue, key=lambda item: (item.at, item.seq))
     return {
@@ -263,8 +263,7 @@ def files_told(entries: Iterable[Entry], queue: Iterable[TimelineItem] = ()) -> 
 
 
 def update_files(session: Session, turn: str | None) -> None:
-    """USER.md and MEMORY.md may have changed by our tools or by somebody's hand. A sub-agent is told its task and
-    nothing beside it."""
+    """Log changes of USER.md and MEMORY.md, whoever made them. A sub-agent gets no memory files."""
     if session.parent is not None:
         return
     if session.settings.agent.volatile == "system":
@@ -279,7 +278,7 @@ def update_files(session: Session, turn: str | None) -> None:
 
 
 def file_changes(digests: Mapping[str, str | None], files: MemoryFiles) -> tuple[MemoryUpdated, ...]:
-    """What has to be told, because a file says something else than a conversation knows (`digests`, by store)."""
+    """Return an event for each memory file whose text differs from the conversation's digest (`digests`, by store)."""
     changes = []
     for file in FILES:
         store, text = STORES[file], files.read(file)

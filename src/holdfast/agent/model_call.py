@@ -42,7 +42,7 @@ class ModelAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Stopped(Exception):
-    """The user stopped it. `partial` is what had come by then."""
+    """The user stopped the call. `partial` is the part of the answer received so far."""
 
     def __init__(self, partial: Message | None = None) -> None:
         super().__init__("stopped")
@@ -271,8 +271,8 @@ def falls_back(status: int | None) -> bool:
 
 
 def retry_after(headers: Mapping[str, str], attempt: int, *, now: float) -> float:
-    """Seconds to wait before sending again: what the service says, else twice as long each time. `attempt` counts from
-    0; `now` is what an HTTP date is compared with."""
+    """Return the seconds to wait before a retry: the server's value, else a delay that doubles with each `attempt`
+    (from 0). `now` is the time to compare an HTTP date with."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return min(max(milliseconds / 1000, 0.0), LONGEST)

@@ -95,7 +95,7 @@ async def open_agent(
 
 
 async def _hub(config: Config, workspace: Path, bus: Bus | None) -> Hub | None:
-    """The servers that may be started; of others the log says why they are not there."""
+    """Start the configured MCP servers that are allowed; log a warning for each that is not connected."""
     try:
         named = usable(config.settings, workspace, config.home, _warn)
         if not named:

@@ -63,7 +63,7 @@ ORDINARY = Conditions()
 
 
 class ConfiguredModels(Struct, frozen=True, kw_only=True):
-    """What the configuration says about models."""
+    """The models of the configuration."""
 
     model: str | None = None
     source: Source = "settings"
@@ -284,7 +284,7 @@ def dearest(model: str, tokens: int, cost: Decimal | None, at: datetime | None =
 
 
 def configured(config: Config, agent: str | None = None) -> ConfiguredModels:
-    """What the configuration says, and which file said it."""
+    """Return the configured models and the origin of the main model's setting."""
     settings = config.for_agent(agent or "")
     origin = config.origin("agent.model", agent)
     source: Source = "settings"

@@ -182,7 +182,7 @@ class Session:
         self.log(checked_event(event, fields), actor=actor, turn=turn)
 
     def heard(self, envelope: Envelope) -> None:
-        """A tool told something; its teller has published it."""
+        """Log a tool's event, which the tool has already published."""
         logged = from_tools(envelope)
         if isinstance(envelope.payload, MemoryUpdated) and self.settings.agent.volatile == "system":
             logged = None  # the volatile system text says it
@@ -193,7 +193,7 @@ class Session:
                 self._append([logged])
 
     def fold(self, envelopes: Sequence[Envelope]) -> None:
-        """What stands in the log already."""
+        """Apply events that are already in the log to the state."""
         for envelope in envelopes:
             self._take(envelope)
         self._delegated_before = self.state.delegated_cost
@@ -258,7 +258,7 @@ class Session:
         return self.resets.of(self.model, effort_matters=lost_section(self.facts, self.dialect) is not None)
 
     def prepare(self, body: Body, *, turn: str | None, masking: bool = True) -> PreparedCall:
-        """Make a request ready. Without `masking` it says all that the last one said, in the same words."""
+        """Prepare a request. Without `masking` it masks what the last one did and nothing new."""
         options = PrepareOptions(
             reset=self.reset,
             volatile=volatile_blocks(self, body),
@@ -275,7 +275,7 @@ class Session:
         return prepared
 
     def began(self, prepared: PreparedCall, usage: Usage | None = None) -> None:
-        """The answer begins; `usage` is what the provider has told by then."""
+        """Record that the answer has begun; `usage` is the provider's usage so far."""
         if prepared.core.first_token is None:
             self.engine.first_token(prepared, now=self.clock(), usage=usage)
             if self.on_begun is not None:
@@ -334,7 +334,7 @@ class Session:
         self.log(answered, *(() if state is None else (state,)), turn=turn, actor="tool", heard=heard)
 
     def answer_open_calls(self, turn: str | None = None) -> None:
-        """Calls that nobody will answer any more get an answer that says so."""
+        """Answer calls that will get no result with a text that says so."""
         calls = self.state.open_calls
         self._surfaced.clear()
         if calls:
@@ -413,7 +413,7 @@ class Session:
             self.engine.end(self.lane_of(model), now=self.clock())
 
     def discard(self) -> None:
-        """It never came about."""
+        """Delete the log of a session that was never started."""
         self.disk_log.discard()
 
     async def close(self, *, ended: bool = False) -> None:

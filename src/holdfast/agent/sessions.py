@@ -130,7 +130,7 @@ class Sessions:
             raise HoldfastError(f"{where}{problem}") from problem
 
     def model_named(self, text: str) -> str:
-        """The one model that a name, or a part of one, stands for."""
+        """Return the only model that matches a name or a part of one."""
         matches = fitting(text, known_models())
         if len(matches) > 1:
             raise HoldfastError(f"{text!r} may be one of {some(matches)}; name one of them.")

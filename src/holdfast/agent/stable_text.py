@@ -95,8 +95,8 @@ _GAP = "\n\n"
 
 
 class StableText(Struct, frozen=True, kw_only=True):
-    """A session's stable system text. `preloaded` are the skills whose bodies stand in it; `why` says what decided the
-    padding."""
+    """A session's stable system text. `preloaded` names the skills whose bodies it contains; `why` is the reason for
+    the padding decision."""
 
     text: str
     preloaded: tuple[str, ...]

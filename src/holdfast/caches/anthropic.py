@@ -152,7 +152,7 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts, *, ex
 
 
 def readable(prompt: Prompt, find: Find, now: float, model: ModelFacts) -> int:
-    """The tokens that a request would read: what `decide` says, and nothing else of it."""
+    """Return the tokens that a request would read, as `decide` does, and nothing else."""
     hit, found, _ = _longest(prompt, _effective(prompt, model), find, now, model)
     return prompt.ends[hit] if found is not None else 0
 

@@ -110,7 +110,7 @@ class Llama(Cache):
         return outcome
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
-        """`output` is what was sampled, the end token included."""
+        """Store the sampled `output`, including the end token, in the slot."""
         slot = self._slot_of(outcome)
         if slot is not None:
             whole = slot.tokens.followed_by(output)

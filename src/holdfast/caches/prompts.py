@@ -46,7 +46,7 @@ class Mark(Struct, frozen=True, gc=False):
 
 
 class CacheControls(Struct, frozen=True, kw_only=True):
-    """What a request says about caching beside its blocks."""
+    """The cache controls of a request outside its blocks."""
 
     scope: str = ""
     """Who may share entries: organisation and workspace."""

@@ -68,7 +68,7 @@ class Room:
         self._size -= self._order.pop(serial)[1]
 
     def make(self) -> None:
-        """Let go of the least recently used, whosever they are. Those of a cache that is no more go like the others."""
+        """Evict the least recently used streams of all caches, deleted caches included, until the rest fits."""
         while self._size > self._capacity and len(self._order) > 1:
             serial = next(iter(self._order))
             streams = self._order[serial][0]()
@@ -108,7 +108,7 @@ class TokenStreams:
         return []
 
     def put(self, head: bytes, stream: TokenStream) -> None:
-        """Keep a stream. What it continues gives way to it, unless that lives longer."""
+        """Store a stream. It replaces the streams that it continues, except those that live longer."""
         names = self._names.of(stream.tokens, head)
         if not names:
             return

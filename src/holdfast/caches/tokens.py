@@ -37,7 +37,7 @@ class TokenSequence(Struct, frozen=True):
         return TokenSequence(self.ids[: count * WIDTH], tuple(border for border in self.borders if border[0] < count))
 
     def settings(self, start: int, end: int) -> bytes:
-        """What is mixed in between two places, and where."""
+        """Return the seeds mixed in between two positions, with their offsets."""
         inside = [(at - start, seed) for at, seed in self.borders if start <= at < end]
         return b"".join([at.to_bytes(4, "big") + seed for at, seed in inside]) if inside else b""
 

@@ -195,7 +195,7 @@ _WIDEST = 300
 
 
 def with_changes(breaks: tuple[BreakReport, ...]) -> tuple[BreakReport, ...]:
-    """The breaks, each with what its report says of it."""
+    """Add the changes from their reports to the breaks."""
     reports = Reports.configured(load_config())
     return tuple(_with_changes(each, reports) for each in breaks)
 

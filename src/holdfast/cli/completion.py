@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[\w.][\w.:,=@%+/-]*").fullmatch
 
 
 def _quiet(names: Callable[[str], Iterable[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """A lookup whose problems are nobody's business while a line is being typed."""
+    """Wrap a lookup so that an error gives no completions instead of a message while typing."""
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         try:

@@ -163,7 +163,7 @@ def opening(model: str, room: int | None) -> Iterator[str]:
 
 
 def figures(runs: Mapping[str, DemoRun], agent: AgentRun | None, room: int | None) -> Iterator[str]:
-    """What each way of doing the session came to."""
+    """Yield the table that compares the runs."""
     ways = [*runs, *(() if agent is None else (AGENT,))]
     columns = (Column("", 0), *(Column(name, rank, right=True) for rank, name in enumerate(ways, 1)))
     sums = [run.sums for run in runs.values()]
@@ -200,7 +200,7 @@ def _paused(cause: str | None) -> bool:
 
 
 def dearest(run: DemoRun, room: int | None) -> Iterator[str]:
-    """What Holdfast says of the dearest break."""
+    """Yield the paragraph about the most expensive break."""
     breaks = [each for each in run.breaks if each.reason is None]
     if breaks:
         worst = max(breaks, key=lambda each: each.dollars or 0)

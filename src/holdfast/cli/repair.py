@@ -80,7 +80,7 @@ def command(level: str | None, json_: bool) -> None:
 
 
 def _write(level: str) -> str:
-    """Write the setting; what the environment says wrongly is refused first. The file."""
+    """Write the setting and return the file. Fails first if the environment has an invalid setting."""
     home = holdfast_home(os.environ)
     resolve((), os.environ, {}, home=home, user_home=home, workspace=None)
     write_value(home / FILE, "cache", "repair", level)

@@ -152,7 +152,7 @@ def gateway_for_run(config: Config, upstreams: dict[str, str], repair: str | Non
 
 
 def _its_level(config: Config) -> str:
-    """How much the gateway that runs repairs; said where it is not what is configured."""
+    """Return the repair level of the running gateway; print a note if it differs from the configuration."""
     place, configured = discovery.address(config), config.settings.cache.repair
     level = discovery.repair_level(place) or configured
     if level != configured:

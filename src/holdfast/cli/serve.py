@@ -141,7 +141,7 @@ def introduction(config: Config, address: str, *, needs_key: bool, stored: bool 
 
 
 def _memory(config: Config, stored: bool) -> str:
-    """Which clients are given memory, and whose."""
+    """Describe which clients get memory and of which tenant."""
     on = [agent for agent in ("", *config.agents) if config.for_agent(agent).memory.inject]
     if not on:
         return "given to no client (memory.inject)."

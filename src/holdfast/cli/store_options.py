@@ -141,7 +141,7 @@ def session_of(store: Store, tenant: str | None, session: str | None) -> tuple[s
 
 
 def nothing_yet() -> str:
-    """What is said where there is no database."""
+    """Return the message for a database that does not exist."""
     url = printable(load_config().settings.store.url)
     return f"Nothing is stored yet in {url}. `holdfast serve` or `holdfast run -- CLIENT` stores what goes through."
 

@@ -144,7 +144,7 @@ def uncut(text: str) -> str:
 
 @cache
 def _mark(encoding: str) -> str:
-    """What stands for what was cut, where the terminal can show it."""
+    """Return the ellipsis for cut text, in ASCII if the terminal cannot show it."""
     try:
         return "…".encode(encoding).decode(encoding)
     except UnicodeError:
@@ -171,7 +171,7 @@ def wrapped(text: str, room: int | None, *, indent: str = "") -> list[str]:
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """The beginnings of ids by which these can be told apart."""
+    """Map each id to its shortest unique prefix."""
     distinct = sorted(set(ids))
     size = dict.fromkeys(distinct, LEAST_ID)
     for one, other in pairwise(distinct):

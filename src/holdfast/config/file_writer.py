@@ -214,7 +214,7 @@ def _replace(file: Path, data: bytes) -> None:
 
 
 def _give(descriptor: int, old: os.stat_result) -> None:
-    """Whose it is and who may read it stays as it was, as far as this user may say so."""
+    """Give the new file the old one's owner and mode, as far as the user is permitted to."""
     with contextlib.suppress(OSError):
         os.fchown(descriptor, old.st_uid, old.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))

@@ -226,7 +226,7 @@ RULES: tuple[InertRule, ...] = (
 
 
 class Inert(Struct, frozen=True, kw_only=True):
-    """A key that was set and changes nothing where its rule says."""
+    """A key that is set but has no effect where its rule applies."""
 
     key: str
     rule: InertRule

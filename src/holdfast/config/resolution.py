@@ -198,7 +198,7 @@ def _checked(key: Key, value: object, origin: Origin, problems: Problems, *, tex
 
 
 def _meant(key: Key, value: object) -> str:
-    """The model that one without its provider stands for."""
+    """Return a hint with the model that a name without provider may stand for."""
     if key.name != "agent.model" or not isinstance(value, str):
         return ""
     from holdfast import facts  # reading settings, which every start does, needs none of them

@@ -24,7 +24,7 @@ Report = Callable[[Origin, str], None]
 
 
 def read(value: object, place: Place, report: Report, *, project: bool = False) -> dict[str, DeclaredServer]:
-    """The servers of one layer; what is wrong is told, and that server is left out."""
+    """Read the servers of one layer; invalid ones are reported and left out."""
     if not isinstance(value, Mapping):
         report(place(()), f"{SERVERS} holds one table per server; write [{SERVERS}.NAME]")
         return {}

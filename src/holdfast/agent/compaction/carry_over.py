@@ -42,7 +42,7 @@ Facts = Mapping[str, str]
 
 
 def carried_facts(dropped: Sequence[Entry], remaining: Sequence[Entry]) -> Facts:
-    """What entries said that go, and nothing behind them says anew."""
+    """Return the facts of dropped entries that no remaining entry states again."""
     dropped_facts = facts(dropped)
     return {about: text for about, text in dropped_facts.items() if about not in facts(remaining)}
 

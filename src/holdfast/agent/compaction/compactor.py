@@ -179,7 +179,7 @@ def _begin(
 
 
 def _output(session: Session, work: _Work) -> int:
-    """Tokens that the summary may have: what is reserved for it, or what is left."""
+    """Return the token limit of the summary: what is reserved for it, or what is left of the context."""
     context = session.facts.context_limit
     request = round(message_tokens(instruction(("",) * (ATTEMPTS - 1))) * work.sizes.ratio)
     room = context - work.sizes.total - request
@@ -271,8 +271,8 @@ def _unchanged(work: _Work) -> CompactionResult:
 
 
 def _failed(session: Session, work: _Work, error: str, *, last: bool) -> None:
-    """No summary came. The next request will go on where the instruction stood: this is its reason. Where it is the
-    `last` that is said of it, it says what was paid."""
+    """Log that no summary was made; the next request continues where the instruction stood and gives this as its
+    reason. The entry carries the cost only where it is the `last` one for this compaction."""
     lines = work.lines if last else []
     cost = summed(line.cost for line in lines) if lines else None
     spent = used(lines) if lines else ()

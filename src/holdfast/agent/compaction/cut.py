@@ -114,7 +114,7 @@ def choose(
 def _cuts(
     entries: Sequence[Entry], sizes: Sequence[int], fixed: int, anchor: int, ends: Iterable[int]
 ) -> Iterator[Cut]:
-    """All that could be done and gains something, what is asked for first."""
+    """Yield every cut that saves tokens, the requested one first."""
     for end in ends:
         for head in _heads(entries, anchor):
             cut = cut_of(sizes, head, end)
@@ -156,7 +156,7 @@ def with_bodies(entries: Sequence[Entry], head: int, cut: int) -> int | None:
 
 
 def _behind_pointers(entries: Sequence[Entry], head: int, cut: int) -> int:
-    """The cut, moved to the end so that no pointer stays whose body goes."""
+    """Move the cut towards the end until no kept pointer refers to a removed body."""
     while (pointer := dangling(entries, head, cut)) is not None:
         cut = pointer[0] + 1
     return cut

@@ -47,8 +47,8 @@ _SMALLEST = 4
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """`fixed` is what stands before the window (tools, system text), `entries` has one number for each entry; `ratio`
-    is what a token of an estimate comes to."""
+    """Tokens of a request: `fixed` before the window (tools, system text), `entries` one number per entry. `ratio` is
+    the number of real tokens per estimated one."""
 
     fixed: int
     entries: tuple[int, ...]
@@ -59,7 +59,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
         return self.fixed + sum(self.entries)
 
     def of(self, text: str) -> int:
-        """Tokens of a text that stands in a message of its own."""
+        """Return the tokens of a text sent as a message of its own."""
         return scaled(estimate(text) + _MESSAGE, self.ratio)
 
 
@@ -130,7 +130,7 @@ def length(session: Session) -> Length:
 
 
 def measured(session: Session) -> Sizes:
-    """The size of everything that stands in a request."""
+    """Measure everything that a request contains."""
     state, static = session.state, session.static
     before = ("" if state.composed is None else state.composed.system, state.volatile)
     return sizes(

@@ -54,7 +54,7 @@ _NAMES = {name.lower(): name for name in SECTIONS}
 
 
 class UnusableSummary(Exception):
-    """An answer that is no summary; the text says why, without words of the answer."""
+    """An answer that is not a summary. The message gives the reason without quoting the answer."""
 
 
 def instruction(problems: tuple[str, ...] = ()) -> tuple[Message, ...]:
@@ -139,7 +139,7 @@ BOUNDS = (
 
 
 def outline(entries: Sequence[Entry], bounds: Bounds, *, earlier: str = "") -> str:
-    """What these entries come to; `earlier` is the summary that stood among them."""
+    """Outline these entries without a model; `earlier` is the summary that was among them."""
     parts = [WITHOUT]
     if bounds.earlier and earlier.strip():
         parts.append("### Before\n" + cut(earlier.strip(), bounds.earlier))
@@ -208,7 +208,7 @@ def _last_said(entries: Sequence[Entry]) -> str:
 
 
 def _line(text: str, most: int) -> str:
-    """The first line of a text that says something."""
+    """Return the first non-blank line of a text, cut to `most` characters."""
     line = next((line.strip() for line in mend(text).splitlines() if line.strip()), "")
     return line if len(line) <= most else f"{line[:most]}…"
 

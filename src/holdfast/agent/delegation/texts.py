@@ -72,7 +72,7 @@ def started(begun: Sequence[DelegateResult]) -> str:
 
 
 def question_text(each: DelegateResult) -> str:
-    """A question as the conversation is told of it."""
+    """Return a sub-agent's question as it is put into the conversation."""
     report = f"\n\n{REPORT.format(text=each.text)}" if each.text else ""
     return f"{each.question}\n{ANSWER_IT.format(id=each.id)}{report}"
 

@@ -57,14 +57,14 @@ class Escalation(Item, frozen=True, kw_only=True, tag="escalation"):
 
 
 class MemoryChanged(Item, frozen=True, kw_only=True, tag="memory_changed"):
-    """`text` is what the store says now, in full."""
+    """A memory file has changed. `text` is its whole new text."""
 
     store: str
     text: str
 
 
 class KnowledgeNews(Item, frozen=True, kw_only=True, tag="knowledge_told"):
-    """Entries of the knowledge store, as they were told: their ids, and what each said by its hash."""
+    """Entries of the knowledge store shown to the model, with pairs of entry id and content hash."""
 
     text: str
     entries: tuple[tuple[str, str], ...] = ()
@@ -85,7 +85,7 @@ class SurroundingsChangedItem(Item, frozen=True, kw_only=True, tag="surroundings
 
 
 class Continue(Item, frozen=True, kw_only=True, tag="continue"):
-    """Nothing new was said, and the model is to go on."""
+    """Nothing new was added, and the model shall continue."""
 
 
 TimelineItem = (
@@ -112,8 +112,8 @@ class SessionContext(Struct, frozen=True, kw_only=True, tag="session_context"):
 
 
 class AssistantTurn(Struct, frozen=True, kw_only=True, tag="assistant_turn"):
-    """What the model said, and the messages that answer its calls; none yet while they run. `told` is what those say of
-    entries of the knowledge store."""
+    """An answer of the model and the messages with the results of its calls, empty while they run. `told` has the id
+    and content hash of each knowledge entry in those results."""
 
     at: int
     message: Message
@@ -131,7 +131,7 @@ class Timeline(Struct, frozen=True, kw_only=True, tag="context"):
 
 
 class Compacted(Struct, frozen=True, kw_only=True, tag="compacted"):
-    """What stands in the place of entries that are no longer sent."""
+    """The summary that replaces entries which are no longer sent."""
 
     at: int
     text: str

@@ -97,7 +97,7 @@ def _within(window: Window, head: int, cut: int) -> tuple[int, int]:
 
 
 def _after(window: Window, head: int) -> bool:
-    """Whether what comes behind the first `head` entries has to begin a new message."""
+    """Return whether the entries after the first `head` must begin a new message."""
     return 0 < head <= window.sent
 
 

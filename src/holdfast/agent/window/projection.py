@@ -120,7 +120,7 @@ def _turn_ended(state: Projection, event: TurnCompleted | TurnCancelled, envelop
 
 
 def _window_appended(state: Projection, event: WindowAppended, envelope: Envelope, seq: int) -> Projection:
-    """What was flushed waits no longer; an entry 0 flushes nothing."""
+    """Append the entries and empty the queue that they flush; an entry 0 flushes nothing."""
     added = from_json(event.entries)
     goals = [entry.text for entry in added if isinstance(entry, GoalInjection)]
     return replace(
@@ -192,9 +192,8 @@ def _history_trimmed(state: Projection, event: HistoryTrimmed, envelope: Envelop
 
 
 def _told_again(state: Projection) -> Projection:
-    """At a reset what was told last of an entry may be gone: from then on it is known as the request says it, and one
-    that it does not speak of any more as it was told, or not at all where only a tool spoke of it. What is told again
-    begins to count anew."""
+    """At a reset set each shown entry's hash to the version that the request still contains. Entries that only a tool
+    returned are dropped if the request no longer contains them. The count of deltas starts again at 0."""
     says = told_hashes(state)
     surfaced = (each for each in state.surfaced if each.place != "recall" or each.entry in says)
     return replace(
@@ -203,7 +202,7 @@ def _told_again(state: Projection) -> Projection:
 
 
 def _goal_again(state: Projection) -> Projection:
-    """A goal whose entry is gone from the window has to be said again."""
+    """Queue the current goal again if its entry is no longer in the window."""
     goals = [entry.text for entry in state.window.entries if isinstance(entry, GoalInjection)]
     said_goal = goals[-1] if goals else ""
     pending = state.goal
@@ -318,7 +317,7 @@ def _status(
 
 
 def _delegate_asked(state: Projection, event: DelegateAsked, envelope: Envelope, seq: int) -> Projection:
-    """A question of one that somebody waits for stands in the result of the call."""
+    """Record a sub-agent's question. It is queued unless a waiting call's result contains it."""
     delegates = tuple(
         replace(each, question=event.question) if each.delegate == event.delegate else each
         for each in state.running_delegates
@@ -350,8 +349,8 @@ def _memory_evicted(state: Projection, event: MemoryEvicted, envelope: Envelope,
 
 
 def _memory_surfaced(state: Projection, event: MemorySurfaced, envelope: Envelope, seq: int) -> Projection:
-    """What was told, and where. What stands in a block, or was told before the user spoke, is not forgotten for being
-    asked about as well."""
+    """Record the entries shown and their place. An entry from a block, or shown before the user's message, keeps that
+    place if a tool returns it as well."""
     surfaced = {each.entry: each for each in state.surfaced}
     for entry, hash_ in zip(event.entries, event.hashes, strict=False):
         before = surfaced.get(entry)

@@ -41,7 +41,7 @@ def render(window: Window, static: Static) -> tuple[Message, ...]:
 
 
 def entry_messages(entry: Entry, static: Static) -> tuple[Message, ...]:
-    """What one entry comes to by itself."""
+    """Render one entry on its own."""
     match entry:
         case SessionContext():
             return _user_message(entry.text) if entry.text.strip() else ()
@@ -73,7 +73,7 @@ def _turn(turn: AssistantTurn, static: Static) -> tuple[Message, ...]:
 
 
 def _open(block: Block) -> bool:
-    """What others can read too, beside the model that said it."""
+    """Return whether models other than the block's author can read it."""
     return not isinstance(block, Thinking | RedactedThinking | Opaque)
 
 
@@ -110,7 +110,7 @@ def _common_name(name: str) -> str:
 
 
 def _renamed(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Results with the ids of their calls as others are told them."""
+    """Replace the call ids of results with those that other models get."""
     return tuple(
         replace(
             message,

@@ -135,15 +135,15 @@ SPENT = ("calls", "input", "read", "written", "output")
 
 
 def spent(state: Projection, used: tuple[int, ...], cost: Decimal | None) -> dict[str, int]:
-    """The counts of a state with what was used besides."""
+    """Return a state's counts increased by what was used."""
     counts = {name: getattr(state, name) + count for name, count in zip(SPENT, used, strict=False)}
     unpriced = used[0] if used and cost is None else 0
     return {**counts, "unpriced": state.unpriced + unpriced}
 
 
 def told_hashes(state: Projection) -> dict[str, str]:
-    """What the request says of entries, in its blocks, in what was told and in answers of tools: id to hash, the last
-    one counts."""
+    """Return the entries that the request contains (blocks, deltas, tool results) as id to hash; for several versions
+    the last one wins."""
     pairs: list[tuple[str, str]] = []
     for entry in state.window.entries:
         if isinstance(entry, AssistantTurn):
@@ -172,8 +172,8 @@ def flush(state: Projection, at: int) -> tuple[Entry, ...]:
 
 
 def _timeline(queue: tuple[TimelineItem, ...]) -> tuple[TimelineItem, ...]:
-    """In the order in which it happened; but what there is of memory stands in front of what the user said, which is to
-    be read last. What a memory said in between was never sent and is of no use."""
+    """Sort the queue by time, but put memory in front of the user's messages, which shall be read last. Only the last
+    version of each memory file is kept: earlier ones were never sent."""
     ordered = sorted((item for item in queue if not says_nothing(item)), key=lambda item: (item.at, item.seq))
     first_message = next((place for place, item in enumerate(ordered) if isinstance(item, UserMessage)), None)
     if first_message is not None:

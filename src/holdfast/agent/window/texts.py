@@ -103,7 +103,7 @@ def _status(item: SubagentStatus) -> str:
 
 
 def one_line(text: str, most: int = _LINE) -> str:
-    """One line of a text that may have many: what it says in full stands in the call it came from."""
+    """Return a text on one line, cut to `most` characters. The full text is in the call that it is from."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[:most]}…"
 

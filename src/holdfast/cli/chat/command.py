@@ -242,7 +242,7 @@ def _somebody_types() -> bool:
 
 
 def screen_here() -> Screen:
-    """How this terminal, or what stands in its place, can be written to."""
+    """Return the screen that suits this terminal, or a plain one if standard output is none."""
     if _is_terminal(sys.stdout) and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown"):
         try:
             from .terminal import TerminalScreen
@@ -254,7 +254,7 @@ def screen_here() -> Screen:
 
 
 def _is_file(stream: TextIO) -> bool:
-    """Whether what is written can only be read later."""
+    """Return whether the stream is a regular file, so that output can only be read later."""
     try:
         return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):

@@ -25,7 +25,7 @@ LISTED = 10
 
 
 class ChatCommand(Struct, frozen=True):
-    """One command. `takes` is what may stand behind its name."""
+    """A slash command. `takes` names its argument."""
 
     run: Callable[[Chat, str], Iterable[str]]
     takes: str
@@ -59,7 +59,7 @@ def completions(text: str) -> list[str]:
 
 
 def meant(line: str) -> str:
-    """A message as it is meant: two slashes at its beginning stand for one."""
+    """Return a message without its escape: two slashes at its beginning stand for one."""
     return line[1:] if line.startswith("//") else line
 
 
@@ -243,7 +243,7 @@ def _goal(chat: Chat, argument: str) -> Iterable[str]:
 
 
 def _compact(chat: Chat, argument: str) -> Iterable[str]:
-    """What it came to is told as it happens."""
+    """Compact the session. The result is printed while it runs."""
     session = chat.session
     try:
         compacted = chat.conductor.run(
@@ -286,7 +286,7 @@ def _exit(chat: Chat, argument: str) -> Iterable[str]:
 
 
 def introduced(chat: Chat) -> Iterable[str]:
-    """What a session says of itself when a chat goes on with it."""
+    """Introduce the session that a chat continues: id, turns, model and title."""
     state = chat.session.state
     title = f": {printable(state.title)}" if state.title else ""
     turns = counted(state.turns, "turn")

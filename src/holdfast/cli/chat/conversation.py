@@ -51,11 +51,11 @@ SIMULATED = "anthropic:claude-haiku-5-5"
 
 
 class ChatOptions(Struct, frozen=True, kw_only=True):
-    """What the command line says about where and how to work."""
+    """The options of the command line for where and how to work."""
 
     workspace: Path
     here: Path | None = None
-    """Where the command was given."""
+    """The directory in which the command was given."""
     model: str | None = None
     agent: str = ""
     simulate: bool = False
@@ -66,7 +66,7 @@ class ChatOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def again(self) -> tuple[str, ...]:
-        """What has to be said again to go on in the same way from the same place."""
+        """The options to repeat for continuing in the same way and from the same directory."""
         simulated = ("--simulate", *(() if self.script is None else ("--script", str(self.script))))
         elsewhere = () if self.here in (None, self.workspace) else ("--workspace", str(self.workspace))
         forgets = ("--amnesia",) if self.amnesia else ()
@@ -83,7 +83,7 @@ class ChatResources(Struct, frozen=True, kw_only=True):
 
     @property
     def billed(self) -> SqliteStore | None:
-        """The store where what is paid stands; what is simulated is on no bill."""
+        """The store of billed calls; None for a simulated session, which is not billed."""
         return None if self.options.simulate else self.store
 
     @property
@@ -323,7 +323,7 @@ class Chat:
         return None if empty else session.id
 
     def stored(self, *, everywhere: bool = False) -> list[SessionOnDisk]:
-        """The sessions of this workspace that something was said in, the newest first."""
+        """Return the sessions of this workspace that have a message, newest first."""
         return [each for each in self.opened.sessions.stored(everywhere=everywhere) if each.title]
 
     def find(self, id: str | None) -> str:
@@ -369,7 +369,7 @@ class Chat:
     # What is said
 
     def ask(self, text: str) -> Turn | None:
-        """Say something and show the answer; None where it could not be said at all."""
+        """Send a message and show the answer; None if it could not be sent."""
         session = self.session
         try:
             turn = self.conductor.run(

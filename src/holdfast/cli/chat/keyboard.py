@@ -46,7 +46,7 @@ class Keyboard:
         return False
 
     def discard(self) -> None:
-        """Forget what was typed and not yet asked for, as terminals do at Ctrl-C."""
+        """Discard input that was typed but not read yet, as terminals do at Ctrl-C."""
 
 
 class LineKeyboard(Keyboard):

@@ -67,7 +67,7 @@ def expected_calls(lines: Sequence[str] | None) -> float:
 
 
 def answer(chat: Chat, lines: Sequence[str]) -> int:
-    """Say it all; the exit code. What was stopped ends it."""
+    """Send all lines and return the exit code. Stops if a turn is cancelled."""
     code = 0
     for line in lines:
         try:
@@ -131,7 +131,7 @@ PREVIEW = 12
 
 
 def lines_of(question: Question) -> Iterator[str]:
-    """What is asked: all that it says, and the beginnings of the texts that it does not."""
+    """Yield the question and the beginnings of its input texts that it does not contain."""
     yield from clean(question.text).split("\n")
     for name, value in question.input.items():
         if isinstance(value, str) and value.strip() and value not in question.text:

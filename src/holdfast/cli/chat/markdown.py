@@ -104,7 +104,7 @@ class _Heading(Heading):
 
 
 class _Table(TableElement):
-    """A table whose cells are never cut: they are folded."""
+    """A table that folds long cells instead of cutting them."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         header = [] if self.header is None or self.header.row is None else self.header.row.cells

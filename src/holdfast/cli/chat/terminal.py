@@ -32,7 +32,7 @@ _PAUSE_S = 0.05
 
 
 class TerminalScreen:
-    """Writes to `out`, whose width and height are asked for at every picture."""
+    """Draws on the terminal `out`, reading its size anew for every frame."""
 
     def __init__(self, out: TextIO, *, colours: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

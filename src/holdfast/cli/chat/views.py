@@ -291,8 +291,8 @@ def _stored(each: SessionOnDisk, paid: str, short: dict[str, str], workspace: st
 
 
 def memory(session: Session, room: int | None) -> Iterator[str]:
-    """Both files, as the model is told them, and how full they are; then what the conversation was told of the
-    knowledge store."""
+    """Yield both memory files as the model gets them with their sizes, then the entries of the knowledge store that
+    were shown in this conversation."""
     for file in FILES:
         text = session.memory.read(file)
         soft, hard = session.memory.caps(file)

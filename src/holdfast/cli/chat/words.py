@@ -173,7 +173,7 @@ def _text(blocks: Sequence[Block]) -> str:
 
 
 def call_line(call: ToolUse | None, answer: ToolAnswer, room: int | None) -> tuple[str, str]:
-    """A call that has ended, as two lines: what was called, what it gave."""
+    """Describe a finished call on two lines: the call and its result."""
     name, about = (one_line(answer.tool), "") if call is None else call_words(call)
     first, notes = result_words(answer)
     mark = "cancelled: " if answer.cancelled else "error: " if answer.result.is_error else ""

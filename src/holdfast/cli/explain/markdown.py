@@ -26,7 +26,7 @@ MORE = "`--limit` shows more"
 
 
 def text(report: ExplainReport, limit: int, more: str = MORE) -> Iterator[str]:
-    """The lines. `more` says how to see the rows that were left out."""
+    """Yield the lines. `more` describes how to see the omitted rows."""
     totals = report.totals
     yield f"## Prompt cache: {counted(totals.breaks, 'break')}, {dollars(totals.break_cost_usd)} lost"
     yield ""

@@ -48,7 +48,7 @@ def where(break_: BreakFinding) -> str:
 
 
 def cure(break_: BreakFinding) -> str:
-    """What was recognised, where it says more than the cause."""
+    """Return the recognised cure, or "-" if it only repeats the cause."""
     return "-" if break_.cure in (None, break_.cause, break_.reset) else str(break_.cure)
 
 
@@ -131,7 +131,7 @@ TIPS = "Tips for long-running agents"
 
 
 def tip_told(each: TipAdvice) -> str:
-    """What was seen, and what to do; the name stands before it."""
+    """Return a tip's observation and advice, which follow its name."""
     setting = f" Set {' and '.join(f'`{line}`' for line in each.settings)}." if each.settings else ""
     return f"{each.seen}. {each.sentence}{setting}"
 
@@ -211,7 +211,7 @@ def cents(value: Decimal) -> str:
 
 
 def parts(money: Money) -> list[tuple[str, Decimal]]:
-    """What the money went for, with names; what came to nothing is left out."""
+    """Return the named parts of a sum of money, without those that are zero."""
     sums = [(words, getattr(money, name)) for name, words in MONEY]
     return [(words, value) for words, value in sums if value]
 

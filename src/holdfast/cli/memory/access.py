@@ -52,7 +52,7 @@ class MemoryView(Struct, frozen=True, kw_only=True):
         return self.knowledge.project
 
     def seen(self, projects: Projects) -> Projects:
-        """What is listed: from no project all of them, as nothing else says which."""
+        """Return the projects to list: all of them if the command runs in no project."""
         return "all" if projects == "both" and self.project is None else projects
 
     def every(self) -> list[KnowledgeEntry]:
@@ -176,7 +176,7 @@ def named(view: MemoryView, ids: Sequence[str]) -> list[KnowledgeEntry]:
 
 
 def one(view: MemoryView, id: str) -> KnowledgeEntry:
-    """The entry with this id, or the only one whose id begins with it."""
+    """Return the entry with this id or, if unique, with this id prefix."""
     entry_id, knowledge = uncut(id), view.knowledge
     if is_id(tidy(entry_id)) or len(entry_id) < LEAST:
         return knowledge.get(entry_id)
@@ -193,7 +193,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _tenant(store: Store, text: str) -> str:
-    """The tenant with this name, or the only one whose name begins with it."""
+    """Return the tenant with this name or, if unique, with this prefix."""
     tenants = sorted({LOCAL, *store.tenants()})
     fitting = [text] if text in tenants else [each for each in tenants if text and each.startswith(text)]
     if len(fitting) == 1:

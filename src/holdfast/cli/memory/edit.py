@@ -109,7 +109,7 @@ def _edited(tenant: str | None, before: KnowledgeEntry, by: str) -> KnowledgeEnt
 
 
 def _meant(before: KnowledgeEntry, text: str, by: str) -> tuple[dict[str, Any], str]:
-    """What the edited text says of the entry, and who says so."""
+    """Parse the edited text into the entry's new fields and their author."""
     sections = parsed(text)
     if [section.id or before.id for section in sections] != [before.id]:
         raise HoldfastError(f"the text has to hold the one entry {before.id}; nothing was changed")

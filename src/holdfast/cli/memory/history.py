@@ -1,4 +1,4 @@
-"""`holdfast memory history`: what an entry said, when, and what was changed by whom."""
+"""`holdfast memory history`: the versions of an entry, with time and author."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _lines(revisions: list[KnowledgeRevision]) -> Iterator[str]:
 
 
 def _head(revision: KnowledgeRevision, *, restored: bool = False) -> str:
-    """Also an import takes back what was forgotten: `restored` says that it was."""
+    """Return a revision's heading. `restored` marks an import that restored a forgotten entry."""
     operation = "restored" if restored else _DONE.get(revision.operation, revision.operation)
     by = f" by {revision.by}" if revision.by else ""
     return printable(f"Revision {revision.entry.revision}: {operation} {tables.instant(utc_time(revision.at))}{by}")

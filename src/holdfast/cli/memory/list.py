@@ -1,4 +1,4 @@
-"""`holdfast memory list`: what is remembered here, a line for each entry."""
+"""`holdfast memory list`: the entries of this project, one line each."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _tokens(result: Result) -> str:
 
 
 def _spread(results: Sequence[Result]) -> bool:
-    """Whether there are sessions to be told apart."""
+    """Return whether a result covers more than one session."""
     return any(result.spread is not None and result.spread.sessions > 1 for result in results)
 
 

@@ -81,7 +81,7 @@ def short(path: Path) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the loader's log: the store says the same."""
+    """Mute the loader's log, whose warnings the skill store reports as well."""
     logger, nowhere = logging.getLogger("holdfast.skills"), logging.NullHandler()
     propagates = logger.propagate
     logger.addHandler(nowhere)
@@ -141,7 +141,7 @@ def _place(config: Config, value: str) -> tuple[str, str]:
 
 
 def _key(origin: Origin) -> str:
-    """The key as its line has it, which may stand in a table or not."""
+    """Return the key as its line spells it, with or without a table."""
     try:
         line = Path(origin.where).read_text("utf-8").splitlines()[(origin.line or 1) - 1]
     except (OSError, ValueError, IndexError):

@@ -69,7 +69,7 @@ def _root(installed: InstalledSkills, source: SkillSource) -> Path:
 
 
 def _check_inside(installed: InstalledSkills, root: Path) -> None:
-    """A workspace may be a stranger's: what is written for it stays in it."""
+    """Refuse a root outside the workspace: a workspace may be untrusted and link elsewhere."""
     workspace = installed.config.workspace
     if workspace is not None and not Path(os.path.realpath(root)).is_relative_to(os.path.realpath(workspace)):
         raise HoldfastError(

@@ -129,7 +129,7 @@ class _Check:
             raise HoldfastError(f"{printable(missing)}; `holdfast skills new NAME` makes one, or name a PATH")
 
     def _is_root(self, path: Path) -> bool:
-        """Whether it is configured: then a SKILL.md of its own says nothing."""
+        """Return whether the directory is a configured root; its own SKILL.md is then ignored."""
         return Path(os.path.realpath(path)) in self._allowed or Path(os.path.abspath(path)) in self._refused  # noqa: PTH100
 
     def _root(self, path: Path) -> bool:

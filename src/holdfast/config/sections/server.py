@@ -1,4 +1,4 @@
-"""The gateway, where it forwards to, what is stored, and the facts it counts with."""
+"""Settings of the gateway, its upstreams, its limits, the store and the facts."""
 
 from __future__ import annotations
 
