@@ -27,7 +27,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".calibration": "TraceCalibration NEEDED RULES Rule TOLERANCE calibrate",
+            ".calibration": "NEEDED RULES Rule TOLERANCE TraceCalibration calibrate",
             ".client_faults": "FAULTS Fault",
             ".contenders": "DEFAULT Repair STRATEGY_NAMES summary",
             ".gaps": "PATTERNS SEEDS with_gaps",

@@ -54,17 +54,14 @@ class WholePrices(Struct, frozen=True):
 
     def of(self, outcome: Outcome) -> int:
         """What a request's input costs."""
-        cost = outcome.read * self.read + outcome.input * self.unit
-        for ttl, tokens in outcome.writes:
-            cost += tokens * self.writes[ttl]
-        return cost * self.factor(outcome.prompt.tokens)
+        return self._cost(outcome) * self.factor(outcome.prompt.tokens)
 
     def of_usage(self, usage: Usage) -> int:
         """The same, of what was billed."""
-        cost = usage.read * self.read + usage.input * self.unit
-        for ttl, tokens in usage.writes:
-            cost += tokens * self.writes[ttl]
-        return cost * self.factor(usage.prompt)
+        return self._cost(usage) * self.factor(usage.prompt)
+
+    def _cost(self, parts: Outcome | Usage) -> int:
+        return parts.read * self.read + parts.input * self.unit + sum(t * self.writes[ttl] for ttl, t in parts.writes)
 
     def factor(self, tokens: int) -> int:
         """The factor on a whole request with so many prompt tokens."""

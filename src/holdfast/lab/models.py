@@ -84,10 +84,9 @@ def recorded(traces: Sequence[Trace]) -> Course:
     if not refs:
         facts_of(own_model(traces))  # says what is wrong
     main: Counter[str] = Counter()
-    for trace in traces:
-        lane = max(lanes(trace).values(), key=len)
-        if lane[0].model and (ref := _ref(lane[0].model)) in refs:
-            main[ref] += len(lane)
+    for name, requests in _main_lanes(traces).items():
+        if (ref := _ref(name)) in refs:
+            main[ref] += requests
     first = main.most_common(1)[0][0] if main else used.known[0][0]
     own = {name: facts_of(name) for name in _named(traces) if _ref(name) in refs}
     order = {ref: place for place, (ref, _) in enumerate(used.known)}
@@ -96,6 +95,16 @@ def recorded(traces: Sequence[Trace]) -> Course:
 
 def _named(traces: Sequence[Trace]) -> Counter[str]:
     return Counter(step.model for trace in traces for step in trace.steps if step.model)
+
+
+def _main_lanes(traces: Sequence[Trace]) -> Counter[str]:
+    """Requests of the traces' main lanes by the names of their models."""
+    requests: Counter[str] = Counter()
+    for trace in traces:
+        main = max(lanes(trace).values(), key=len)
+        if main[0].model:
+            requests[main[0].model] += len(main)
+    return requests
 
 
 def _ref(name: str) -> str | None:
@@ -107,11 +116,7 @@ def _ref(name: str) -> str | None:
 
 def own_model(traces: Sequence[Trace]) -> str:
     """The model most requests of the traces' main lanes were recorded with, as far as the traces name one."""
-    requests: Counter[str] = Counter()
-    for trace in traces:
-        main = max(lanes(trace).values(), key=len)
-        if main[0].model:
-            requests[main[0].model] += len(main)
+    requests = _main_lanes(traces)
     if not requests:
         raise HoldfastError(
             "these sessions name no model; name one with --model, `holdfast models` lists those that are known"

@@ -6,7 +6,7 @@ imposed before that, so a fault may look at the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -56,22 +56,26 @@ def turns(
     of their answers, where the trace itself tells them no more."""
     outputs = answered(trace) if answers is None else answers
     models = on(model)
+    prompts: list[tuple[Prompt, Body | None]]
     if bodies or has_texts(trace):
-        return _read(filled(trace, models) if is_shape(trace) else trace, models, outputs)
-    prompts_by_step: dict[int, Prompt] = {}
-    for steps in lanes(trace).values():
-        prompts = shape_blocks.prompts(shape_blocks.laid_out(steps), models(steps[0]))
-        prompts_by_step.update(zip([s.number for s in steps], prompts, strict=True))
+        prompts = list(_read(filled(trace, models) if is_shape(trace) else trace, models))
+    else:
+        by_step: dict[int, Prompt] = {}
+        for steps in lanes(trace).values():
+            of_lane = shape_blocks.prompts(shape_blocks.laid_out(steps), models(steps[0]))
+            by_step.update(zip([s.number for s in steps], of_lane, strict=True))
+        prompts = [(by_step[step.number], None) for step in trace.steps]
     return [
         TimedRequest(
             at=at,
             first_token_at=begins,
             lane=step.lane,
-            prompt=prompts_by_step[step.number],
+            prompt=prompt,
+            body=body,
             reset=step.reset,
             output=output,
         )
-        for step, (at, begins), output in zip(trace.steps, times(trace), outputs, strict=True)
+        for step, (at, begins), (prompt, body), output in zip(trace.steps, times(trace), prompts, outputs, strict=True)
     ]
 
 
@@ -160,10 +164,9 @@ def dialect_of(model: ModelFacts) -> Dialect:
     raise HoldfastError(f"requests to {model.ref} cannot be spelled; choose one of {', '.join(others)} or {last}.")
 
 
-def _read(trace: Trace, models: Models, outputs: Sequence[int]) -> list[TimedRequest]:
+def _read(trace: Trace, models: Models) -> Iterator[tuple[Prompt, Body]]:
     reader = PromptReader()
-    prompts = []
-    for step, (at, begins), output in zip(trace.steps, times(trace), outputs, strict=True):
+    for step in trace.steps:
         assert isinstance(step.content, Request)
         model = models(step)
         dialect = dialect_of(model)
@@ -171,19 +174,7 @@ def _read(trace: Trace, models: Models, outputs: Sequence[int]) -> list[TimedReq
         body = reader.parse(dialect, raw, model=model.name)
         if isinstance(body, Unreadable):
             raise HoldfastError(f"{trace.name}, request {step.number}: {body.reason}; correct the session.")
-        prompt = replace(reader.read(body, model).prompt, marks=())
-        prompts.append(
-            TimedRequest(
-                at=at,
-                first_token_at=begins,
-                lane=step.lane,
-                prompt=prompt,
-                body=body,
-                reset=step.reset,
-                output=output,
-            )
-        )
-    return prompts
+        yield replace(reader.read(body, model).prompt, marks=()), body
 
 
 def _named(model: ModelFacts, dialect: Dialect) -> str:

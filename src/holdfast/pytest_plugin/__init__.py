@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast.lazy_exports import lazy_exports
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from decimal import Decimal
@@ -18,24 +20,14 @@ if TYPE_CHECKING:
     from .bodies import RecordedRequest
     from .findings import PrefixCheck, PrefixUnstable
     from .recorder import Recorder, RecorderServer
+else:
+    __getattr__, _, _ = lazy_exports(
+        __name__, {".findings": "PrefixCheck PrefixUnstable", ".bodies": "RecordedRequest", ".recorder": "Recorder"}
+    )
 
 __all__ = ["PrefixCheck", "PrefixUnstable", "RecordedRequest", "Recorder", "assert_prefix_stable", "prefix_recorder"]
 
-_ELSEWHERE = {
-    "PrefixCheck": "findings",
-    "PrefixUnstable": "findings",
-    "RecordedRequest": "bodies",
-    "Recorder": "recorder",
-}
 _RATE, _MODEL, _REDACT = "holdfast_rate", "holdfast_model", "holdfast_redact"
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ELSEWHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
 
 
 def assert_prefix_stable(

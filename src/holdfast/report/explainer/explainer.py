@@ -46,6 +46,17 @@ class _Why(Struct, frozen=True):
     where: ByteDiff = ByteDiff()
 
 
+class _Request(Struct):
+    """A request as it is counted: `inside` the window or not, and its prices once they are known."""
+
+    session: SessionTally
+    lane: LaneUsage
+    record: LoggedRequest
+    usage: Usage
+    inside: bool
+    rates: Rates | None = None
+
+
 class Explainer:
     """`add` each record, then ask for the `result`. A break needs more lost tokens than `min_tokens`; tips are those
     that the `settings` do not follow yet. `model` is that of requests whose log names none, `tier` the service tier of
@@ -130,26 +141,18 @@ class Explainer:
         if usage is None or not prompt:
             lane.reset = lane.reset or record.reset
             if usage is not None and inside:
-                self._paid(session, lane, usage, record)
+                self._paid(_Request(session, lane, record, usage, inside))
             return
-        self._billed(session, lane, record, usage, seen, inside)
+        self._billed(_Request(session, lane, record, lane.as_written(usage), inside), seen)
 
     def _departs(self, session: SessionTally, lane: LaneUsage, usage: Usage | None) -> bool:
         """Whether a lane of an earlier file may not be the one of this name here: a read of all that it had covered
         proves it. What is only worked out proves nothing."""
         return not session.billed or (usage is not None and bool(usage.prompt and lane.lost(usage, self._least)))
 
-    def _billed(
-        self,
-        session: SessionTally,
-        lane: LaneUsage,
-        record: LoggedRequest,
-        usage: Usage,
-        seen: ComparedBody | None,
-        inside: bool,
-    ) -> None:
+    def _billed(self, request: _Request, seen: ComparedBody | None) -> None:
+        session, lane, record, usage = request.session, request.lane, request.record, request.usage
         at, logged_break, name = record.at, record.told, (session.key, record.agent, record.model)
-        usage = lane.as_written(usage)
         reset, gap = record.reset or lane.reset, lane.gap(at)
         lane.file = session.file
         session.settle(lane, usage)
@@ -160,11 +163,12 @@ class Explainer:
             lost = 0
         if logged_break is not None or record.judged:
             lost = 0 if logged_break is None else logged_break.tokens
-        rates, bill = self._paid(session, lane, usage, record) if inside else (None, None)
+        bill = self._paid(request) if request.inside else None
+        rates = request.rates
         passed = lane.expired(usage, gap)
         why = None
         if lost or logged_break is not None:
-            why = self._why(lane, record, usage, seen, rates, reset, passed)
+            why = self._why(request, seen, reset, passed)
         expired = why is not None and why.cause is not None and why.cause.startswith("ttl_expired")
         if bill is not None and bill.sells:
             short, long = reads(lane, usage, gap, lost=lost, expired=expired)
@@ -173,17 +177,17 @@ class Explainer:
         if rates is not None and why is None and is_unmarked(usage, lane.model, record.body):
             unmarked = session.unmarked_of((record.agent, record.model))
             unmarked.add(usage, lane.model, rates, gap, self._bodies.same(record, name))
-        if inside and why is not None:
-            self._broke(session, lane, record, usage, why, rates, lost)
+        if request.inside and why is not None:
+            self._broke(request, why, lost)
         moment = session.clock if at is None and not session.billed else at
         self._repairs.add(
             RepairCandidate(
-                record=record, lane=name, model=lane.model, usage=usage, rates=rates, at=moment, inside=inside
+                record=record, lane=name, model=lane.model, usage=usage, rates=rates, at=moment, inside=request.inside
             )
         )
         if session.billed:
             if record.body is not None:
-                self._share(session, lane, record, usage, rates, inside)
+                self._share(request)
             self._bodies.sent(record, name)
         elif seen is not None:
             self._bodies.read(seen, name, usage, record.first_token_at)
@@ -196,42 +200,25 @@ class Explainer:
             lane.at = at
         lane.reset = None
 
-    def _share(
-        self,
-        session: SessionTally,
-        lane: LaneUsage,
-        record: LoggedRequest,
-        usage: Usage,
-        rates: Rates | None,
-        inside: bool,
-    ) -> None:
+    def _share(self, request: _Request) -> None:
         """Note what a lane that begins could not share with the session before, and remember it for the next."""
-        if not lane.requests and inside:
-            note = self._heads.first(session, lane, record, usage, rates)
+        session, lane, record = request.session, request.lane, request.record
+        if not lane.requests and request.inside:
+            note = self._heads.first(session, lane, record, request.usage, request.rates)
             if note is not None:
                 session.noted(note)
         self._heads.sent(session, lane, record)
 
-    def _paid(
-        self, session: SessionTally, lane: LaneUsage, usage: Usage, record: LoggedRequest
-    ) -> tuple[Rates | None, TokenBill]:
-        prompt = usage.prompt
-        rates = self._prices.rates(lane.model.ref, record.at, prompt, record.tier)
-        bill = session.bill(rates, lane.sells and prompt > 0)
-        bill.add(usage)
-        lane.billed(bill, usage)
-        return rates, bill
+    def _paid(self, request: _Request) -> TokenBill:
+        lane, record, prompt = request.lane, request.record, request.usage.prompt
+        request.rates = self._prices.rates(lane.model.ref, record.at, prompt, record.tier)
+        bill = request.session.bill(request.rates, lane.sells and prompt > 0)
+        bill.add(request.usage)
+        lane.billed(bill, request.usage)
+        return bill
 
-    def _why(
-        self,
-        lane: LaneUsage,
-        record: LoggedRequest,
-        usage: Usage,
-        seen: ComparedBody | None,
-        rates: Rates | None,
-        reset: str | None,
-        passed: float | None,
-    ) -> _Why:
+    def _why(self, request: _Request, seen: ComparedBody | None, reset: str | None, passed: float | None) -> _Why:
+        lane, record, usage = request.lane, request.record, request.usage
         if (logged_break := record.told) is not None:
             cure = (
                 None
@@ -240,7 +227,7 @@ class Explainer:
             )
             cause = logged_break.cause or (None if logged_break.reset else "unknown")
             return _Why(cause, logged_break.reset, cure, "log", ByteDiff(logged_break.path, logged_break.offset))
-        by_bytes = None if seen is None else shown(seen, usage, lane.covered, rates, passed)
+        by_bytes = None if seen is None else shown(seen, usage, lane.covered, request.rates, passed)
         if by_bytes is not None:
             return _Why(by_bytes.cause, by_bytes.reset, by_bytes.cure, "bytes", by_bytes.where)
         if reset is not None:
@@ -248,20 +235,12 @@ class Explainer:
         cause = cause_of(lane, usage, record.at, passed)
         return _Why(cause, None, advice.plain(cause, lane.model), "usage")
 
-    def _broke(
-        self,
-        session: SessionTally,
-        lane: LaneUsage,
-        record: LoggedRequest,
-        usage: Usage,
-        why: _Why,
-        rates: Rates | None,
-        lost: int,
-    ) -> None:
+    def _broke(self, request: _Request, why: _Why, lost: int) -> None:
+        session, lane, record, usage = request.session, request.lane, request.record, request.usage
         self._signs.broke(lane, why.cause)
         cost: Decimal | None = record.told.dollars if record.told is not None else None
-        if rates is not None:
-            cost = session.paid_again(lost, usage, rates, reset=why.reset is not None)
+        if request.rates is not None:
+            cost = session.paid_again(lost, usage, request.rates, reset=why.reset is not None)
         place = why.where.place
         break_ = BreakFinding(
             request=session.numbered,

@@ -20,6 +20,6 @@ else:
             "": "charts page texts",
             ".charts": "Bar Dots Tone",
             ".explain": "explain_page",
-            ".markup": "Cell Child TableColumn Markup joined table tag",
+            ".markup": "Cell Child Markup TableColumn joined table tag",
         },
     )

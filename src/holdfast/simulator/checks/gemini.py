@@ -138,10 +138,7 @@ def unreadable(reason: str) -> WireError:
     shape = None if reason.startswith(NOT_JSON) else shape_of(reason)
     if shape is None:
         return invalid(f"Invalid JSON payload received. {reason.removeprefix(NOT_JSON).removeprefix(': ')}")
-    place = ""
-    for step in shape.path:
-        place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else step
-    return invalid(f"Invalid value at '{place}' (expected {shape.expected}, got {shape.got})")
+    return invalid(f"Invalid value at '{shape.place}' (expected {shape.expected}, got {shape.got})")
 
 
 def invalid(message: str) -> WireError:

@@ -205,14 +205,11 @@ def _unreadable(reason: str) -> Refusal:
     shape = None if reason.startswith(NOT_JSON) else shape_of(reason)
     if shape is None:
         return _invalid(_BAD_JSON)
-    place = ""
-    for step in shape.path:
-        place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else step
     if shape.missing:
-        return _missing(place)
+        return _missing(shape.place)
     expected = " or ".join(_KINDS.get(kind, kind) for kind in shape.expected.split(" | ") if kind != "null")
     text = f"expected {expected}, but got {_KINDS.get(shape.got, shape.got)} instead."
-    return _invalid(f"Invalid type for '{place}': {text}", place, "invalid_type")
+    return _invalid(f"Invalid type for '{shape.place}': {text}", shape.place, "invalid_type")
 
 
 def _is_set(body: Body, name: str) -> bool:

@@ -33,6 +33,12 @@ class ShapeMismatch(NamedTuple):
     got: str
     missing: bool = False
 
+    @property
+    def place(self) -> str:
+        """Where, in the words of OpenAI and Gemini: `messages[0].role`."""
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return "".join(steps).removeprefix(".")
+
 
 def shape_of(reason: str) -> ShapeMismatch | None:
     """The shape error in msgspec's words, `Expected `array`, got `int` - at `$.messages[0]``; None for another."""
