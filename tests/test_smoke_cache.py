@@ -40,8 +40,6 @@ def test_with_a_key_the_service_is_asked_and_simulate_keeps_it_from_that() -> No
         done = smoke(address=address)
     assert done.returncode == 0, done.stdout + done.stderr
     first, second = (record.usage for record in simulator.journal.records())
-    assert first is not None
-    assert second is not None
     assert (first.read, second.read) == (0, first.written)
     assert Decimal(0) < spent(done) < Decimal("0.05")
 

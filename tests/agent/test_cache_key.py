@@ -84,7 +84,6 @@ async def test_what_is_predicted_with_the_key_is_what_is_read(tmp_path: Path) ->
             await session.ask(words)
             agent.clock.advance(20.0)
         store = session.sessions.store
-        assert store is not None
         store.flush()
         told = [each.payload for each in store.events(session.sessions.tenant, session.id)]
         verdicts = [each for each in told if isinstance(each, CacheVerdict)]

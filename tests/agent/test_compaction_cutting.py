@@ -66,7 +66,6 @@ def test_nothing_is_chosen_where_nothing_is_gained() -> None:
 def test_one_long_turn_is_cut_inside_and_keeps_the_users_message() -> None:
     entries = (CONTEXT, user("Do it all."), *(tool_turn(("read_file", "x")) for _ in range(30)))
     found = chosen(entries, limit=80_000)
-    assert found is not None
     assert found.head == 2
     assert found.cut == len(entries) - 4
 
@@ -82,7 +81,6 @@ def test_a_front_that_leaves_no_room_gives_way_turn_by_turn() -> None:
 
 def test_an_end_that_leaves_no_room_is_halved() -> None:
     found = chosen(LONG, anchor=0, keep=100_000, limit=81_000)
-    assert found is not None
     assert found.behind == 50_000
 
 
@@ -91,30 +89,25 @@ def test_the_newest_entry_goes_only_where_nothing_else_would_fit() -> None:
     big = [1_000] * (len(entries) - 1)
     fits = choose(entries, [*big, 60_000], fixed=0, anchor=1, keep=10_000, limit=70_000)
     does_not = choose(entries, [*big, 90_000], fixed=0, anchor=1, keep=10_000, limit=70_000)
-    assert fits is not None
     assert fits.cut == len(entries) - 1
-    assert does_not is not None
     assert does_not.cut == len(entries)
 
 
 def test_a_skills_body_stays_with_the_pointer_to_it_where_there_is_room() -> None:
     entries = (*LONG[:20], body("pdf"), *LONG[20:], pointer("pdf"))
     found = choose(entries, sizes(entries), fixed=0, anchor=2, keep=10_000, limit=10**6)
-    assert found is not None
     assert found.cut == 20
 
 
 def test_a_pointer_goes_with_the_body_it_names_where_there_is_no_room_for_both() -> None:
     entries = (*LONG[:8], body("pdf"), *LONG[8:], pointer("pdf"), answer("next"))
     found = choose(entries, sizes(entries), fixed=0, anchor=1, keep=10_000, limit=80_000)
-    assert found is not None
     assert found.cut == len(entries) - 1
 
 
 def test_a_pointer_stays_where_its_body_stays_in_front() -> None:
     entries = (CONTEXT, user("a"), body("pdf"), *LONG[4:], pointer("pdf"), answer("next"))
     found = chosen(entries, anchor=1, keep=10_000)
-    assert found is not None
     assert (found.head, found.cut) == (3, len(entries) - 2)
 
 
@@ -162,7 +155,6 @@ def test_without_pressure_the_front_is_whole_and_the_end_as_long_as_asked_for(
     head = head_of(pointless, anchor)
     assert found is None or found.behind >= keep
     if sum(sizes[head : cut_of(sizes, head, keep)]) > SUMMARY_TOKENS:
-        assert found is not None
         assert (found.head, found.cut) == (head, cut_of(sizes, head, keep))
 
 

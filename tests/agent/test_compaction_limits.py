@@ -27,7 +27,6 @@ def test_it_is_due_at_85_percent_of_the_context() -> None:
     assert limit_of(Settings(), CONTEXT_LIMIT) == 170_000
     assert due(Settings(), context_limit=CONTEXT_LIMIT, used=169_999) is None
     found = due(Settings(), context_limit=CONTEXT_LIMIT, used=170_000)
-    assert found is not None
     assert (found.tokens, found.limit, found.must) == (170_000, 170_000, False)
 
 
@@ -55,7 +54,6 @@ def test_what_the_next_request_adds_counts_where_it_would_not_fit() -> None:
     asked = {"context_limit": CONTEXT_LIMIT, "used": 150_000}
     assert due(Settings(), **asked, pending=30_000) is None
     found = due(Settings(), **asked, pending=34_000)
-    assert found is not None
     assert found.must
 
 
@@ -68,7 +66,6 @@ def test_the_cool_down_is_ignored_where_the_next_request_would_not_fit_at_all() 
     asked = {"context_limit": CONTEXT_LIMIT, "used": 175_000, "turns_since": 0}
     assert due(Settings(), **asked, output_limit=25_000) is None
     found = due(Settings(), **asked, output_limit=25_001)
-    assert found is not None
     assert found.must
 
 
@@ -130,7 +127,6 @@ def test_other_refusals_are_not_taken_for_it(status: int, text: str) -> None:
 
 def test_a_compaction_says_what_it_costs_and_when_it_pays_back() -> None:
     price = rates(SONNET)
-    assert price is not None
     found = estimate_payback(SONNET, before=170_000, after=50_000, behind=34_000, cost=Decimal("0.10"))
     assert found.rewrite == 34_000 * (price.write() - price.read)
     assert found.saved == 120_000 * price.read
@@ -150,7 +146,6 @@ def test_without_a_price_nothing_is_reckoned() -> None:
 def test_a_price_cliff_counts_in_what_is_saved() -> None:
     found = estimate_payback("anthropic:claude-haiku-5-5", before=120_000, after=60_000, behind=1_000, cost=Decimal(0))
     low = rates("anthropic:claude-haiku-5-5", prompt_tokens=60_000)
-    assert low is not None
     assert found.saved is not None
     assert found.saved > 60_000 * low.read
 

@@ -155,7 +155,6 @@ def test_the_summary_is_named_as_the_assistants_and_stands_behind_what_is_certai
 def test_a_summary_that_does_not_fit_is_none_and_an_outline_always_is_one() -> None:
     assert composed((user("a"),), (), OpenWork(), summary="long", fits=lambda _: False) is None
     text = composed((user("a"),), (), OpenWork(), summary=None, fits=lambda _: False)
-    assert text is not None
     assert text.startswith(OPENING)
     assert OUTLINE in text
 
@@ -163,7 +162,6 @@ def test_a_summary_that_does_not_fit_is_none_and_an_outline_always_is_one() -> N
 def test_notes_give_way_before_the_summary_does() -> None:
     known = OpenWork(files=tuple(f"dir/{n}.py" for n in range(300)))
     text = composed((user("a"),), (), known, summary="### Goal\nAll.", fits=lambda found: len(found) < 900)
-    assert text is not None
     assert text.endswith("### Goal\nAll.")
     assert "more …)" in text
     assert "dir/299.py" in text
@@ -246,7 +244,6 @@ def test_what_a_summary_said_that_goes_is_told_again_too() -> None:
 def test_a_summary_that_imitates_our_own_headings_is_not_read_as_ours() -> None:
     spoof = f"{HEADING}\n### Setting plan is\n> on"
     text = composed((answer("x"),), (), OpenWork(), summary=f"### Goal\n{spoof}", fits=lambda _: True)
-    assert text is not None
     assert read(text) == {}
     assert text.index(SUMMARY) < text.index(spoof)
 
@@ -295,7 +292,6 @@ def test_an_outline_is_always_shorter_than_what_gains_something(
 
 def test_the_outline_of_nothing_is_what_stands_in_front_of_any() -> None:
     made = composed((CONTEXT,), (), OpenWork(), summary=None, fits=lambda _: True)
-    assert made is not None
     front, head, note = made.split("\n")
     assert front.startswith("[Older messages of this conversation were removed to make room.")
     assert (head, note[0], note[-1]) == ("## Outline made by the program", "(", ")")

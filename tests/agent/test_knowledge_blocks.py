@@ -82,7 +82,6 @@ async def test_e15_with_caching_off_it_is_one_text_joined_by_empty_lines(
         assert "cache_control" not in block
         session = bench.sessions.open_sessions()[0]
         composed = session.state.composed
-        assert composed is not None
         parts = [composed.system, composed.preferences, *([session.state.context] if context else [])]
         assert block["text"] == "\n\n".join(parts)
 
@@ -121,7 +120,6 @@ async def test_e20_e21_openai_dialects_get_both_texts_joined_by_an_empty_line(tm
         session = await bench.sessions.create()
         await session.ask("How does the deployment work?")
         raw, composed = bench.raw(), session.state.composed
-        assert composed is not None
         assert composed.preferences
         system = raw["instructions"] if dialect == "openai_responses" else raw["messages"][0]["content"]
         assert system == "\n\n".join((composed.system, composed.preferences, session.state.context))

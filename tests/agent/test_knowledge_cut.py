@@ -67,7 +67,6 @@ async def test_a_turn_that_is_cancelled_while_the_store_is_slow_tells_nothing_la
     async with KnowledgeBench(tmp_path, memory={"placement": placement}) as bench:
         entry = bench.add("Deployment rule", TOKEN)
         session = await bench.sessions.create()
-        assert session.knowledge is not None
         store = session.knowledge.store
         slow = Slow(store)
         session.knowledge.store = slow  # type: ignore[assignment]

@@ -230,7 +230,6 @@ class TestLocking:
         with subprocess.Popen(
             [sys.executable, "-c", script, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as other:
-            assert other.stdout is not None
             assert other.stdout.readline() == "held\n"
             with pytest.raises(HoldfastError, match="in use by another process"):
                 Log.open(home, ID)
@@ -364,7 +363,6 @@ class TestDamage:
         before = path.read_bytes()
         assert read_log(path) == tuple(started_turns("a"))
         damage = read_content(path).damage
-        assert damage is not None
         assert reason in damage.reason
         assert damage.line == 2
         assert len(lines[0]) <= damage.byte <= len(lines[0]) + len(line)
@@ -398,7 +396,6 @@ class TestDamage:
         path = written(home, "a", "b", "c", "d")
         path.write_bytes(path.read_bytes().replace(b'"text":"b"', b'"text":"B"'))
         damage = read_content(path).damage
-        assert damage is not None
         assert (damage.events, damage.turns) == (3, 3)
         assert damage.lost == "3 events, among them the beginning of 3 turns"
 

@@ -125,7 +125,6 @@ async def test_c36_a_fork_and_a_sub_agent_read_what_lies_in_the_files_of_their_p
         session = await sessions.create()
         await session.ask(do(("report", {})))
         named = NAMED.match(provider.results()[0])
-        assert named is not None
         part = do(("read_file", {"path": named[2], "offset": 1_000, "limit": 2}))
         (report,) = await session.delegate([Task(task=part)])
         assert report.status == "completed"

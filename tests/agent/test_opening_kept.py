@@ -189,7 +189,6 @@ async def test_what_was_learned_of_a_tenant_is_kept(tmp_path: Path) -> None:
     (place,) = (tmp_path / "home").glob("*.db")
     with open_store(place) as store:
         row = store.pool("local", LEARNED)
-        assert row is not None
         assert experience.decode(row.data).clients["holdfast"].requests == 3
 
 

@@ -98,7 +98,6 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
                 turn = await session.ask(f"Question {number}?")
                 assert turn.ended == "completed", turn
                 provider.clock.advance(20)
-            assert session.state.composed is not None
             why = session.state.composed.padding
         return Sent(provider, why)
 

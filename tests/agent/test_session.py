@@ -34,7 +34,6 @@ async def test_a2_a3_a56_a59_a83_what_a_session_begins_with(tmp_path: Path) -> N
     async with Bench(tmp_path, config=config) as bench:
         session = await bench.sessions.create()
         composed = session.state.composed
-        assert composed is not None
         assert composed.preloaded
         await session.ask("hello")
         await session.ask("again")

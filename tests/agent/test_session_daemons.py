@@ -156,7 +156,6 @@ async def test_one_command_does_not_end_those_of_another(tmp_path: Path, token: 
 
 def test_a_number_that_is_used_again_is_not_signalled(bystander: subprocess.Popen[bytes]) -> None:
     process = descendants.process_of(bystander.pid)
-    assert process is not None
     descendants.send_signal(process._replace(started=process.started - 1), signal.SIGKILL)
     time.sleep(0.05)
     assert bystander.poll() is None

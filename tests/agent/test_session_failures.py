@@ -132,8 +132,6 @@ async def test_an_answer_that_is_stopped_keeps_what_was_seen_of_it(tmp_path: Pat
         bench.store.flush()
         (cut,) = bench.store.calls_by_status("abandoned")
         billed = bench.simulator.journal.records()[-1].usage
-        assert cut.usage is not None
-        assert billed is not None
         assert (cut.usage.read, cut.usage.writes, cut.usage.input) == (billed.read, billed.writes, billed.input)
         assert 0 < cut.usage.output <= billed.output
         await session.ask("why?")

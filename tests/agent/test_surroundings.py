@@ -133,7 +133,6 @@ class TestGit:
         run_git(work, "commit", "--allow-empty", "-m", "one")
         run_git(work, "checkout", "--detach")
         repository = repository_of(work)
-        assert repository is not None
         assert repository.branch is None
         assert f"Branch: none, at commit {repository.commit}\n" in look(work)
         assert len(repository.commit) >= 7
@@ -289,7 +288,6 @@ def test_many_changes_are_counted(work: Path) -> None:
     before = look(work)
     write(work, *(f"f{number:03}" for number in range(CHANGED_PATHS + 7)))
     news = changed(before, look(work))
-    assert news is not None
     assert news.endswith(f", f{CHANGED_PATHS - 1:03} … and 7 more.")
 
 

@@ -97,7 +97,6 @@ def process(*arguments: str, **more: str) -> Iterator[Popen[bytes]]:
 
 def said(started: Popen[bytes], lines: bytes, answers: int) -> list[dict[str, Any]]:
     """So many answers to these lines."""
-    assert started.stdin is not None
     assert started.stdout is not None
     started.stdin.write(lines)
     started.stdin.flush()

@@ -29,7 +29,6 @@ class TestOneMessage:
         done = chat("Hello", "*you*")
         assert (done.code, done.out) == (0, "Hello *you*\n")
         found = COST.search(done.err)
-        assert found is not None
         assert found[1] == "1"
         assert re.search(r"\$0\.\d{4} \(without cache \$0\.\d{4}\)$", done.err, re.M)
         assert done.session == chat.logs[0].stem
@@ -45,7 +44,6 @@ class TestOneMessage:
         found = re.search(
             r"^- The conversation has ([\d,]+) tokens; a summary would not make it shorter", done.err, re.M
         )
-        assert found is not None
         assert int(found[1].replace(",", "")) > 250_000
 
     def test_without_a_dash_nothing_is_read(self, chat: Chatting) -> None:
@@ -397,8 +395,6 @@ class TestPrograms:
     def test_who_stops_reading_ends_it_and_the_session_goes_on(self, chat: Chatting) -> None:
         command = [sys.executable, "-m", "holdfast", "chat", "--simulate", "--script", str(chat.script), "TALK-ON"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as run:
-            assert run.stdout is not None
-            assert run.stderr is not None
             assert run.stdout.read(4) == b"This"
             run.stdout.close()
             said = run.stderr.read().decode()

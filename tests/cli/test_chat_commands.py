@@ -214,7 +214,6 @@ class TestCommands:
         found = re.search(
             r"^This is session (\w+) now; (\w+) stays as it was: `/resume \2` goes back\.$", done.out, re.M
         )
-        assert found is not None
         assert done.session == found[1]
         assert len(chat.logs) == 2
 

@@ -54,7 +54,6 @@ def test_the_careless_session_is_dearer_than_with_repairs(output: str) -> None:
     hits = figures(output, "read from the cache")
     assert hits[0] < hits[2]
     said = re.search(r"costs ([\d.]+) times what it costs with Holdfast's repairs", output)
-    assert said is not None
     assert abs(Decimal(said[1]) - sent / repaired) < Decimal("0.1")
 
 
@@ -172,11 +171,9 @@ def test_on_a_terminal_a_gateway_stays_open_until_ctrl_c(tmp_path: Path) -> None
     with on_a_terminal(tmp_path, "--turns", "2") as (process, ours):
         said = _until(ours, "Ctrl-C ends")
         address = re.search(r"ANTHROPIC_BASE_URL=(http://127\.0\.0\.1:\d+)", said)
-        assert address is not None
         assert f"OPENAI_BASE_URL={address[1]}/v1" in said
         assert f"GOOGLE_GEMINI_BASE_URL={address[1]}" in said
         home = re.search(r"HOLDFAST_HOME=(\S+) holdfast sessions", said)
-        assert home is not None
         assert Path(home[1]).is_dir()
         with urllib.request.urlopen(f"{address[1]}/healthz", timeout=10) as answer:
             assert answer.status == 200

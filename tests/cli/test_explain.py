@@ -215,8 +215,6 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
         log(tmp_path / f"{name}.jsonl", breaks=50, session=f"session-{name}")
     arguments = [sys.executable, "-m", "holdfast", "explain", str(tmp_path), "--json"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.read(10)
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()

@@ -103,7 +103,6 @@ class TestLifetimes:
         usage, cost = self.used(tmp_path, capsys, pause)
         assert usage["write_1h"] == (15_000 if ttl == "1h" else 0)
         price = rates(SONNET)
-        assert price is not None
         paid = 15_000 * price.write(ttl) + 15_000 * price.read + 9 * price.input + 150 * price.output
         assert abs(cost - paid) < Decimal("0.000001")
 

@@ -133,8 +133,6 @@ def test_the_help_names_it_with_an_example() -> None:
 def test_batches_of_the_big_providers_cost_half(model: str) -> None:
     prices = DatedPrices("batch")
     found, plain = prices.rates(model, DATED, 100), DatedPrices().rates(model, DATED, 100)
-    assert found is not None
-    assert plain is not None
     assert (found.input, found.output) == (plain.input / 2, plain.output / 2)
     assert not prices.unlisted
 

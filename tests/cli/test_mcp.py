@@ -122,10 +122,8 @@ def test_sessions_and_times_can_be_chosen(workspace: Path) -> None:
     log(workspace / "a.jsonl", session="first")
     log(workspace / "b.jsonl", session="second")
     found = explained(paths=(".",), session="sec", format="json").data
-    assert found is not None
     assert [each["session"] for each in found["sessions"]] == ["second"]
     found = explained(paths=(".",), since="2026-09-21T14:14:00+00:00", format="json").data
-    assert found is not None
     assert [each["requests"] for each in found["sessions"]] == [1, 1]
     (workspace / "home").mkdir()
     log(workspace / "home" / "c.jsonl")
@@ -141,7 +139,6 @@ def test_answers_stay_short_and_say_what_was_left_out(workspace: Path) -> None:
     assert 1_000 < len(many.text) <= MOST_CHARS
     assert "sessions more; left out to keep this short: name a `session` to see its own." in many.text
     data = explained(paths=(".",), limit=100, format="json").data
-    assert data is not None
     assert len(json.dumps(data, separators=(",", ":"))) <= MOST_CHARS
     shown = [each for session in data["sessions"] for each in session["breaks"]]
     assert len(data["sessions"]) + data["left_out"]["sessions"] == 120
@@ -153,7 +150,6 @@ def test_a_log_with_endless_words_does_not_make_an_endless_answer(workspace: Pat
     name = "n" * 50_000
     (workspace / "a.jsonl").write_text(shape(1, HEAD, 4_000, session=name) + "\n" + shape(2, HEAD, 9, session=name))
     answer = explained(paths=("a.jsonl",), format="json")
-    assert answer.data is not None
     assert answer.data["totals"]["breaks"] == 1
     assert len(answer.text) <= MOST_CHARS
     model = "m" * 50_000
@@ -182,7 +178,6 @@ def test_reading_ends_in_time_with_what_was_found(workspace: Path, monkeypatch: 
     # The deadline passes while the second log is read.
     monkeypatch.setattr(mcp_explain, "time", SimpleNamespace(monotonic=lambda: math.inf if late.is_set() else 0.0))
     answer = explained(paths=(".",), format="json")
-    assert answer.data is not None
     assert answer.data["partial"] is True
     assert [(each["session"], each["requests"]) for each in answer.data["sessions"]] == [("a", 4), ("b", 1)]
     assert "of 0.0 MB were read, for want of time" in answer.data["notes"][0]
@@ -218,7 +213,6 @@ def test_signals_end_it_while_the_client_is_silent(number: signal.Signals, code:
         assert said(started, in_order(INITIALIZE), 1)[0]["id"] == 1
         started.send_signal(number)
         assert started.wait(30) == code
-        assert started.stderr is not None
         assert started.stderr.read().strip() == told
 
 
@@ -226,9 +220,6 @@ def test_signals_end_it_while_the_client_is_silent(number: signal.Signals, code:
 @ON_POSIX
 def test_nobody_who_reads_ends_it() -> None:
     with process() as started:
-        assert started.stdin is not None
-        assert started.stdout is not None
-        assert started.stderr is not None
         started.stdout.close()
         started.stdin.write(in_order(INITIALIZE))
         started.stdin.flush()
@@ -332,7 +323,6 @@ def test_a_stubborn_server_is_stopped_whatever_the_signal(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert started.stdin is not None
     started.stdin.write(in_order(INITIALIZE, INITIALIZED, ASKED))
     started.stdin.flush()
     began = time.monotonic()

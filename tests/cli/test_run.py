@@ -124,7 +124,6 @@ class TestClient:
         assert re.search(r"^holdfast: 3 calls for \$0\.\d+; without a cache \$0\.\d+: \d+% less\.$", done.stderr, re.M)
         assert "holdfast: No breaks." in done.stderr
         shown = re.search(r"`holdfast (show \S+)`", done.stderr)
-        assert shown is not None
         looked = subprocess.run(
             [sys.executable, "-m", "holdfast", *shown[1].split()], env=world.environment, capture_output=True, text=True
         )
@@ -282,7 +281,6 @@ class TestEnd:
             text=True,
         )
         try:
-            assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=PATIENCE)

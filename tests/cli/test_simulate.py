@@ -67,7 +67,6 @@ def test_a_session(capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = simulate(do=converse, capfd=capfd)
     assert (code, err) == (0, "")
     address = re.search(r"http://127\.0\.0\.1:\d+", out)
-    assert address is not None
     assert f"export ANTHROPIC_BASE_URL={address[0]} " in out
     assert f"export OPENAI_BASE_URL={address[0]}/v1 " in out
     assert f"export GOOGLE_GEMINI_BASE_URL={address[0]} " in out
@@ -115,8 +114,6 @@ def test_localhost_needs_no_warning(capfd: pytest.CaptureFixture[str]) -> None:
 def test_the_real_program_ends_cleanly(workspace: Path, number: int) -> None:
     command = [sys.executable, "-u", "-m", "holdfast", "simulate", "--port", "0"]
     with subprocess.Popen(command, cwd=workspace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
-        assert program.stdout is not None
-        assert program.stderr is not None
         first = program.stdout.readline()
         client = Client(re.findall(r"http://\S+", first)[0])
         with client.connect(message(stream=True)) as connection:
@@ -130,8 +127,6 @@ def test_the_real_program_ends_cleanly(workspace: Path, number: int) -> None:
 def test_a_reader_that_left_does_not_stop_the_server(workspace: Path) -> None:
     command = [sys.executable, "-u", "-m", "holdfast", "simulate", "--port", "0"]
     with subprocess.Popen(command, cwd=workspace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
-        assert program.stdout is not None
-        assert program.stderr is not None
         client = Client(re.findall(r"http://\S+", program.stdout.readline())[0])
         program.stdout.close()
         for _ in range(3):
@@ -155,7 +150,6 @@ def started(*arguments: str, cwd: Path, **environment: str) -> Iterator[subproce
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_right_after_the_first_line_is_no_accident(workspace: Path, number: int) -> None:
     with started(cwd=workspace) as program:
-        assert program.stdout is not None
         program.stdout.readline()
         for _ in range(3):
             program.send_signal(number)
@@ -176,7 +170,6 @@ def test_a_signal_right_after_the_first_line_is_no_accident(workspace: Path, num
 def test_ctrl_c_ends_a_script_that_never_returns(workspace: Path, name: str, text: str, pause: float) -> None:
     (workspace / name).write_text(text)
     with started("--script", name, cwd=workspace) as program:
-        assert program.stdout is not None
         client = Client(re.findall(r"http://\S+", program.stdout.readline())[0])
         with client.connect(message("a" * 60 + "b")):
             time.sleep(pause)
@@ -188,7 +181,6 @@ def test_ctrl_c_ends_a_script_that_never_returns(workspace: Path, name: str, tex
 def test_words_the_terminal_cannot_show(workspace: Path) -> None:
     (workspace / "日.yaml").write_text("- say: x\n")
     with started("--script", "日.yaml", cwd=workspace, PYTHONIOENCODING="latin-1") as program:
-        assert program.stdout is not None
         client = Client(re.findall(r"http://\S+", program.stdout.readline())[0])
         assert client.post("/v1/messages", message(model="claude-日本")).status == 200
         program.send_signal(signal.SIGINT)

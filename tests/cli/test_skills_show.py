@@ -38,7 +38,6 @@ def test_the_fields_the_files_and_the_body(here: Path) -> None:
     (directory / ".git" / "HEAD").write_text("x")
     (directory / "link").symlink_to("/etc")
     skill = access.find().skills.get("pdf")
-    assert skill is not None
     assert piped(command, "show", "pdf").splitlines() == [
         "pdf",
         "  description    Reads PDFs.",
@@ -85,7 +84,6 @@ def test_json_has_everything(here: Path) -> None:
 def test_d40_the_body_alone_is_to_the_byte_what_an_agent_gets(here: Path) -> None:
     write_skill(here, "pdf", body="Größe\tand \x1b[1mmore\n\n")
     skill = access.find().skills.get("pdf")
-    assert skill is not None
     done = CliRunner().invoke(command, ["show", "pdf", "--body"])
     assert done.stdout_bytes == skill.section.encode()
     assert done.stdout_bytes.startswith(b"# Skill: pdf (source: workspace)\n\nGr")

@@ -188,7 +188,6 @@ class TestForget:
             body = {"model": "claude-opus-4-6", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
             assert Client(gate.address).post("/v1/messages", json.dumps(body).encode(), ANTHROPIC).status == 200
             store = gate.gateway.store
-            assert store is not None
             eventually(lambda: [each.status for each in store.calls()] == ["settled"])
             (row,) = store.calls()
             done = here("forget", row.tenant, "--yes")
@@ -304,7 +303,6 @@ class TestBackup:
         assert (done.code, "there already" in done.err, target.read_text()) == (1, True, "mine")
         assert here("backup", str(target), "--force").code == 0
         copy = open_existing(target)
-        assert copy is not None
         copy.close()
         assert "the store itself" in here("backup", str(here.path), "--force").err
 

@@ -38,7 +38,6 @@ def options(address: str, attempts: int = 1) -> types.HttpOptions:
 def used(response: types.GenerateContentResponse) -> Used:
     """The SDK's inclusive counts taken apart."""
     usage = response.usage_metadata
-    assert usage is not None
     assert usage.prompt_token_count is not None
     read = usage.cached_content_token_count or 0
     output = (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)

@@ -31,8 +31,6 @@ TOOLS_OF_RESPONSES = [{"type": "function", **function} for function in FUNCTIONS
 def chat_used(completion: ChatCompletion) -> Used:
     """The SDK's inclusive counts taken apart."""
     usage = completion.usage
-    assert usage is not None
-    assert usage.prompt_tokens_details is not None
     read = usage.prompt_tokens_details.cached_tokens or 0
     written = usage.prompt_tokens_details.cache_write_tokens or 0
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
@@ -41,7 +39,6 @@ def chat_used(completion: ChatCompletion) -> Used:
 
 def used(response: Response) -> Used:
     usage = response.usage
-    assert usage is not None
     read, written = usage.input_tokens_details.cached_tokens, usage.input_tokens_details.cache_write_tokens
     assert usage.total_tokens == usage.input_tokens + usage.output_tokens
     return Used(usage.input_tokens - read - written, read, written, usage.output_tokens)

@@ -135,13 +135,10 @@ class TestRequest:
         assert thought.type == "reasoning"
         assert "seven" in thought.summary[0].text
         assert response.output_text == "Seven."
-        assert response.usage is not None
         assert response.usage.output_tokens > response.usage.output_tokens_details.reasoning_tokens > 0
 
         completion = client.chat.completions.create(**chatting("think of a number", reasoning_effort="low"))
         assert completion.choices[0].message.content == "Seven."
-        assert completion.usage is not None
-        assert completion.usage.completion_tokens_details is not None
         assert completion.usage.completion_tokens_details.reasoning_tokens
 
     def test_stop_sequences_and_limits_end_the_text(self, client: openai.OpenAI) -> None:
@@ -149,11 +146,9 @@ class TestRequest:
         assert (stopped.finish_reason, stopped.message.content) == ("stop", "one two three ")
         cut = client.chat.completions.create(**chatting("count", max_completion_tokens=2))
         assert cut.choices[0].finish_reason == "length"
-        assert cut.usage is not None
         assert cut.usage.completion_tokens == 2
         response = client.responses.create(model=MODEL, input="count", max_output_tokens=2)
         assert response.status == "incomplete"
-        assert response.incomplete_details is not None
         assert response.incomplete_details.reason == "max_output_tokens"
         assert COUNTED.startswith(response.output_text)
 
@@ -193,7 +188,6 @@ class TestDiagnostics:
         assert first.prompt_cache_diagnostics is None
         request["prompt_cache_options"] = {"comparison_response_id": first.id}
         same = streamed(client, request).prompt_cache_diagnostics
-        assert same is not None
         assert same.type == "cache_hit"
         for change, reason in (
             ({"prompt_cache_key": "two"}, "prompt_cache_key_changed"),
@@ -202,7 +196,6 @@ class TestDiagnostics:
             ({"reasoning": {"effort": "high"}}, "reasoning_effort_changed"),
         ):
             found = client.responses.create(**request | change).prompt_cache_diagnostics
-            assert found is not None
             assert found.type == "cache_miss"
             assert found.reason == reason
             assert found.cache_missed_tokens > 0
@@ -210,7 +203,6 @@ class TestDiagnostics:
     def test_an_unknown_response_cannot_be_compared(self, client: openai.OpenAI) -> None:
         options: Any = {"comparison_response_id": "resp_unknown"}
         found = client.responses.create(model=MODEL, input="count", prompt_cache_options=options)
-        assert found.prompt_cache_diagnostics is not None
         assert found.prompt_cache_diagnostics.type == "comparison_response_not_found"
 
 

@@ -31,7 +31,6 @@ def test_c6_before_the_call_the_lane_is_compared_and_after_it_the_cause_is_attri
     assert lane.send(body(2)).finding is None
     judged = lane.send(body(3, system="It is 13:01. "))
     assert judged.expectation.suspects[0].cause == "system_prompt_changed"  # known before it went out
-    assert judged.finding is not None
     assert judged.finding.cause == "system_prompt_changed"
     assert judged.path == "system[0]"
 
@@ -73,9 +72,6 @@ def test_c7_a_break_is_written_as_a_line_with_its_diff(tmp_path: Path) -> None:
     lane = Lane()
     lane.send(body(2, system="It is 13:01.\n"))
     judged = lane.send(body(3, system="It is 13:02.\n"))
-    assert judged.finding is not None
-    assert judged.place is not None
-    assert judged.cure is not None
     made = Break(
         tenant="t",
         id="B1",
@@ -97,7 +93,6 @@ def test_c7_a_break_is_written_as_a_line_with_its_diff(tmp_path: Path) -> None:
         cure=judged.cure,
         difference=ByteDiff(before=judged.before, after=judged.after, place=judged.place),
     )
-    assert path is not None
     line = json.loads(path.read_text("utf-8"))
     assert (line["cause"], line["cure"], line["path"]) == ("system_prompt_changed", "clock", "system[0]")
     diff = (path.parent / line["diff"]).read_text("utf-8")

@@ -191,8 +191,6 @@ def sent(door: MemoryDoor, said: Sequence[str], dialect: str = "anthropic", sess
 
 
 def used(passage: Passage) -> tuple[int, int, int, int]:
-    assert passage.prepared is not None
-    assert passage.prepared.verdict is not None
     return split(passage.prepared.verdict.usage)
 
 

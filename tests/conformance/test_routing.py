@@ -12,11 +12,9 @@ ROUTED = "openrouter:anthropic/claude-haiku-4-5"
 def test_a28_a_model_without_prompt_caching_takes_over_only_if_no_other_is_left() -> None:
     assert not capabilities(WITHOUT).supports_prompt_caching
     found = fallback((WITHOUT, CACHES, LATER), after=FIRST, why="503")
-    assert found is not None
     assert (found.model, found.caching) == (CACHES, True)
     assert dict(found.passed_over)[WITHOUT].startswith("caches no prompts")
     alone = fallback((WITHOUT,), after=FIRST, why="503")
-    assert alone is not None
     assert (alone.model, alone.caching, alone.event().caching) == (WITHOUT, False, False)
     assert "caches no prompts" in alone.notice
 
@@ -28,10 +26,8 @@ def test_a28_the_gate_holds_for_a_session_that_begins_in_the_chain() -> None:
 
 def test_a28_openrouter_is_asked_like_the_others() -> None:
     found = fallback((ROUTED, CACHES), after=FIRST, why="503")
-    assert found is not None
     assert found.model == CACHES
     seen = fallback(
         (ROUTED, CACHES), after=FIRST, why="503", conditions=Conditions(gate=Gate(seen=frozenset((ROUTED,))))
     )
-    assert seen is not None
     assert seen.model == ROUTED

@@ -115,7 +115,6 @@ def test_c6_the_thresholds_of_a_break_act_behind_the_gateway(
     simulator, said = RecordingSimulator(), list[dict[str, str]]()
     with simulating(simulator) as upstream, gated(tmp_path, upstream, **flags) as gate:
         store = gate.gateway.store
-        assert store is not None
         for turn in range(3):
             if turn == 2:
                 simulator.reset()

@@ -109,12 +109,10 @@ def test_a_message_that_changed_loses_what_comes_after_it() -> None:
     found = broken(judged)
     assert found.cause == "messages_rewritten"
     assert judged.path == "messages[2].content[0]"
-    assert found.divergence is not None
     assert (found.divergence.what, found.divergence.section) == ("changed", "messages")
     assert found.divergence.block == 6  # three tools, the system text, a question and its answer
     assert found.divergence.kept == judged.prompt.ends[5]
     assert found.divergence.behind == found.expected - judged.prompt.ends[5]
-    assert judged.place is not None
     assert judged.place.offset == len('{"type":"text","text":"')
 
 
@@ -147,7 +145,6 @@ def test_a_pause_up_to_the_lifetime_is_fine_and_a_longer_one_is_named(ttl: str, 
     assert lane.send(body(3, ttl=ttl), after=seconds).finding is None
     found = broken(lane.send(body(4, ttl=ttl), after=seconds + 1))
     assert (found.cause, found.idle) == (cause, 1.0)
-    assert found.entry is not None
     assert found.entry.ttl == ttl
 
 
@@ -176,14 +173,12 @@ def test_nineteen_appended_positions_are_read_and_twenty_are_beyond_the_lookback
     assert within.send(appended(19)).finding is None
     judged = beyond.send(appended(20))
     assert broken(judged).cause == "lookback_exceeded"
-    assert judged.cure is not None
     assert judged.cure.name == "marker_beyond_lookback"
 
 
 def test_a_request_without_a_marker_reaches_nothing() -> None:
     judged = warm().send(body(5, ttl=None))
     assert broken(judged).cause == "lookback_exceeded"
-    assert judged.cure is not None
     assert judged.cure.name == "no_marker"
 
 
@@ -203,7 +198,6 @@ def test_markers_below_the_floor_do_nothing(size: int, cause: str) -> None:
     outcome = anthropic.decide(second, entries, now, OPUS)
     expectation = expected(sent(first), outcome, entries, OPUS)
     found = judge(expectation, outcome.usage(), None)
-    assert found is not None
     assert found.cause == cause
 
 
@@ -241,8 +235,6 @@ def test_a_read_beyond_the_place_where_the_bytes_part_contradicts_and_is_unknown
     expectation = expected(past, outcome, entries, OPUS)
     fits = judge(expectation, usage(read=10_000, writes={"5m": 70_000}), None)
     beyond = judge(expectation, usage(read=40_000, writes={"5m": 40_000}), None)
-    assert fits is not None
-    assert beyond is not None
     assert (fits.cause, beyond.cause) == ("messages_rewritten", "unknown")
     assert beyond.also == ("messages_rewritten",)
 
@@ -252,7 +244,6 @@ def test_nothing_known_of_a_loss_is_unknown() -> None:
     outcome = anthropic.decide(second, Entries(), 1.0, OPUS)
     expectation = expected(sent(first), outcome, Entries(), OPUS)
     found = judge(expectation, outcome.usage(), None)
-    assert found is not None
     assert found.cause == "unknown"
 
 
@@ -312,10 +303,8 @@ def test_the_price_of_a_break_is_what_was_billed_beyond_a_read() -> None:
     }
     for lost, dollars in costs.items():
         found = judge(replace(expecting(100_000), expected=10_000 + lost), billed, price)
-        assert found is not None
         assert (found.tokens, found.dollars) == (lost, dollars)
     unpriced = judge(expecting(100_000), billed, None)
-    assert unpriced is not None
     assert unpriced.dollars == 0
 
 
@@ -345,7 +334,6 @@ def test_a_resend_and_a_fork_are_no_breaks() -> None:
     assert lane.send(body(5)).finding is None
     fork = lane.send(edited(3, 4, "let us try another way "))
     assert fork.finding is None
-    assert fork.expectation.comparison is not None
     assert fork.expectation.comparison.course == "fork"
     assert fork.usage.read > 0
     assert lane.send(body(2)).finding is None  # back to an earlier request
@@ -446,12 +434,10 @@ def test_an_edit_far_back_is_no_lookback_although_older_entries_are_out_of_reach
     outcome = anthropic.decide(second, entries, 1.0, OPUS)
     assert outcome.read == 0
     found = judge(expected(past, outcome, entries, OPUS), outcome.usage(), None)
-    assert found is not None
     assert (found.cause, found.also) == ("messages_rewritten", ())
     unmarked = replace(second, marks=())  # with no marker at all, the bytes would not have mattered
     outcome = anthropic.decide(unmarked, entries, 1.0, OPUS)
     found = judge(expected(past, outcome, entries, OPUS), outcome.usage(), None)
-    assert found is not None
     assert (found.cause, found.also) == ("lookback_exceeded", ("messages_rewritten",))
 
 
@@ -468,11 +454,9 @@ def test_an_hour_on_five_minutes_is_gone_after_five_minutes_whatever_was_edited(
     outcome = anthropic.decide(third, entries, 302.0, OPUS)
     past = sent(first, at=1.0, first_token=1.0)
     found = judge(expected(past, outcome, entries, OPUS), outcome.usage(), None)
-    assert found is not None
     assert (found.cause, found.also) == ("ttl_expired_5m", ("messages_rewritten",))
     early = anthropic.decide(third, entries, 301.0, OPUS)  # a second earlier it lives
     found = judge(expected(past, early, entries, OPUS), early.usage(), None)
-    assert found is not None
     assert (found.cause, found.tokens) == ("messages_rewritten", 8_000)
 
 

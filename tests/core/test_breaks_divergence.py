@@ -85,7 +85,6 @@ def test_courses(old: str, new: str, course: str) -> None:
 )
 def test_what_happened_there(old: str, new: str, what: str, at: int, gone: int, came: int) -> None:
     found = compared(old, new).divergence
-    assert found is not None
     assert (found.what, found.block - len(HEAD), found.gone, found.new) == (what, at, gone, came)
     assert (found.kept, found.section) == (1_000 + 1_000 * at, "messages")
     assert found.behind == 1_000 * (len(old.replace(".", "")) - at)
@@ -109,7 +108,6 @@ def heads(*names: str) -> list[Block]:
 def test_a_change_of_the_tools_loses_everything(tools: list[Block], what: str, at: int) -> None:
     before = sent(prompt([*HEAD, *said("aBc")]))
     found = compare(before, prompt([*tools, HEAD[2], *said("aBcDe")]), (), OPUS).divergence
-    assert found is not None
     assert (found.what, found.section, found.block) == (what, "tools", at)
     assert (found.kept, found.behind) == (0, 4_000)
 
@@ -118,7 +116,6 @@ def test_a_change_of_the_system_text_keeps_the_tools() -> None:
     before = sent(prompt([*HEAD, *said("aBc")]))
     for system in ([block("other", 900, section="system")], []):
         found = compare(before, prompt([*HEAD[:2], *system, *said("aBcDe")]), (), OPUS).divergence
-        assert found is not None
         assert (found.section, found.block, found.kept, found.behind) == ("system", 2, 200, 3_800)
 
 
@@ -131,10 +128,8 @@ def test_where_tools_stand_behind_the_system_text_they_still_lose_all_of_it() ->
     system, tools = HEAD[2], HEAD[:2]
     before = sent(openai(system, *tools, *said("a")))
     found = compare(before, openai(system, *reversed(tools), *said("aBc")), (), facts).divergence
-    assert found is not None
     assert (found.section, found.what, found.block, found.kept) == ("tools", "reordered", 1, 0)
     found = compare(before, openai(block("x", 9, section="system"), *tools, *said("aBc")), (), facts).divergence
-    assert found is not None
     assert (found.section, found.block) == ("system", 0)
 
 
@@ -147,7 +142,6 @@ def test_a_changed_setting_loses_its_section_and_what_follows(name: str, section
     after = prompt([*HEAD, *said("aBcDe")])
     for before, now in (((), ((name, b"x"),)), (((name, b"x"),), ()), (((name, b"x"),), ((name, b"y"),))):
         found = compare(sent(whole, settings=before), after, now, OPUS).divergence
-        assert found is not None
         assert (found.what, found.setting, found.section, found.kept) == ("settings", name, section, kept)
     assert compare(sent(whole, settings=((name, b"x"),)), after, ((name, b"x"),), OPUS).divergence is None
 
@@ -156,7 +150,6 @@ def test_another_model_loses_everything_whatever_the_blocks() -> None:
     before = sent(prompt([*HEAD, *said("aBc")]))
     other = model("anthropic:claude-opus-4-5")
     found = compare(before, prompt([*HEAD, *said("aBcDe")], model=other), (), other).divergence
-    assert found is not None
     assert (found.what, found.block, found.kept, found.behind) == ("model", 0, 0, 4_000)
 
 
@@ -170,7 +163,6 @@ def test_thinking_that_the_model_drops_at_a_new_turn_is_stripped_and_no_window()
     before = sent(prompt(first, model=haiku, settings=asked))
     after = prompt([*first, *said("Cd", at=3)], model=haiku, settings=asked)
     found = compare(before, after, (), haiku)
-    assert found.divergence is not None
     assert (found.course, found.divergence.what, found.divergence.block) == ("rewrite", "stripped", 4)
 
 
@@ -188,7 +180,6 @@ def test_thinking_that_the_model_drops_at_a_new_turn_is_stripped_and_no_window()
 )
 def test_the_byte_inside_the_block(before: str | bytes, after: str | bytes, offset: int) -> None:
     found = place(before, after)
-    assert found is not None
     assert found.offset == offset
     assert len(found.before) < 60
     assert len(found.after) < 60
@@ -198,7 +189,5 @@ def test_a_block_that_came_or_went_has_a_place_and_equal_texts_have_none() -> No
     assert place("same", "same") is None
     assert place(None, None) is None
     came, went = place(None, "new"), place("old", None)
-    assert came is not None
-    assert went is not None
     assert (came.offset, came.before, came.after) == (0, "", "xxx")
     assert (went.before, went.after) == ("xxx", "")

@@ -193,7 +193,6 @@ def test_what_the_host_says_behind_the_bodies() -> None:
     other = skill_change(
         text(inlined, section("zip", "Zip."), "Be kind."), text(changed, section("zip", "Zip."), "Be brief.")
     )
-    assert other is not None
     assert other.edited == ("pdf",), "of the last body nothing is said"
 
 

@@ -69,7 +69,6 @@ class TestRule5:
 class TestRule8:
     def held(self, **changes: Decimal) -> Decimal | None:
         rates = facts.rates("gemini:gemini-2.5-flash")
-        assert rates is not None
         assert rates.storage_hour is not None
         given = {"covered": D(0), "tokens": D(10_000), "implicit": D(0)} | changes
         return economics.uses_to_hold(rates.input, rates.read, rates.storage_hour, **given)

@@ -56,7 +56,6 @@ def test_it_holds_no_text() -> None:
     lane.turn()
     assert b"words" not in ledgers.encode(lane.ledger)
     last = lane.ledger.last
-    assert last is not None
     assert (len(last), last.section(2), list(last.counts())[:3]) == (6, "system", [1_000, 1_000, 5_000])
     assert last.digest(5) == lane.blocks[5].digest
     assert len(last.digests) + len(last.tokens) + len(last.sections) == 21 * len(last)

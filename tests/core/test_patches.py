@@ -60,7 +60,6 @@ def test_a_first_text_is_restored_from_each_that_it_was_kept_for(first: str, lat
 def test_of_a_value_nothing_else_is_stored() -> None:
     first, now = (f"Be brief. The secret plan is X. It is 2026-11-02T09:0{n}:00Z.\\nMore." for n in (1, 2))
     made = patches.difference(literal(first), literal(now))
-    assert made is not None
     assert (made.gone, [each.values for each in made.values]) == ((), [{0: "2026-11-02T09:01:00Z"}])
 
 

@@ -79,7 +79,6 @@ def test_what_was_decided_elsewhere_holds_until_something_changes() -> None:
     pool.follow(other.begin(prompt, 2))
     pool.first_token(pool.begin(talk(1, (-1, "5m")), 1), 1)
     found = pool.decide(prompt, 2)
-    assert found is not None
     assert found.read == 7_000
 
 
@@ -151,7 +150,6 @@ def test_what_was_read_more_must_have_been_there() -> None:
     found = pool.correct(outcome, 7_000, 11, 12)
     assert (found.read, dict(found.writes)) == (7_000, {"5m": 2_000})
     entry = pool.find(talk(1).keys[-1], 12)
-    assert entry is not None
     assert (entry.ttl, entry.expires) == ("5m", 310)
 
 
@@ -160,7 +158,6 @@ def test_what_others_left_lives_as_long_as_this_request_would_have_marked_it() -
     outcome = send(pool, talk(3, (1, "1h"), (-1, "5m")), 10)
     pool.correct(outcome, 6_000, 11, 12)
     entry = pool.find(talk(1).keys[1], 12)
-    assert entry is not None
     assert (entry.tokens, entry.ttl, entry.expires) == (6_000, "1h", 3_610)
 
 

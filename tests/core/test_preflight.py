@@ -98,7 +98,6 @@ def test_the_cold_turn_has_the_markers_of_the_plan() -> None:
     outcome, _ = warm("anthropic", "claude-opus-4-6")
     last = len(outcome.prompt.blocks) - 1
     tokens, rates = outcome.prompt.tokens, facts.rates(model.ref)
-    assert rates is not None
     long = preflight(outcome, [Mark(last, "1h")], model, partial(rates_for, model))
     none = preflight(outcome, [], model, partial(rates_for, model))
     assert long.cold == tokens * rates.write("1h")
@@ -123,7 +122,6 @@ def test_a_price_cliff_counts_the_whole_prompt() -> None:
 def test_an_object_of_gemini_is_plain_input_when_it_is_gone() -> None:
     model = facts.model("gemini:gemini-2.5-flash")
     rates = facts.rates(model.ref)
-    assert rates is not None
     prompt = Prompt("s", model.ref, (), (b"k",), (500,), mode="cachedContents/1")
     found = preflight(Outcome(prompt, START, 10_000, 500), (), model, partial(rates_for, model))
     assert found.this == 10_000 * rates.read + 500 * rates.input

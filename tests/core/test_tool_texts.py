@@ -36,7 +36,6 @@ def schema(**members: Any) -> dict[str, Any]:
 )
 def test_prose_may_be_moved(tool: Any) -> None:
     found = compare(tool)
-    assert found is not None
     assert (found.kinds, found.exact) == (("clock",), True)
 
 
@@ -89,7 +88,6 @@ def test_of_two_sentences_that_look_alike_in_one_description_neither_is_moved() 
 )
 def test_memory_and_prose_of_a_tool_are_not_exact(text: str) -> None:
     found = compare({"name": "note", "description": f"Takes notes.\n{text}"})
-    assert found is not None
     assert not found.exact
 
 

@@ -77,7 +77,6 @@ def resolve(dotted: str) -> object:
 def command_text(words: list[str]) -> str:
     """The name and the help of a command."""
     command = cli.get_command(click.Context(cli, info_name="holdfast"), words[0])
-    assert command is not None
     return f"{' '.join(words)} {command.get_short_help_str(limit=200)}"
 
 
@@ -133,7 +132,6 @@ def test_pages_use_the_word_and_no_synonym(page: str) -> None:
 def test_commands_use_the_word_and_no_synonym() -> None:
     for name in cli.list_commands(click.Context(cli)):
         command = cli.get_command(click.Context(cli), name)
-        assert command is not None
         shown = re.sub(r"--[\w-]+", "", command.get_help(click.Context(command, info_name=name)))
         assert synonyms(name, shown) == []
 

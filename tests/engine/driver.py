@@ -167,7 +167,6 @@ def instead_of(
     patch: pytest.MonkeyPatch, store: Store | None, kind: type[Operation[Any]], act: Callable[[Any], Future[Any]]
 ) -> None:
     """From now on, what is done instead of the store's writes of this kind."""
-    assert store is not None
     write = store.write
     patch.setattr(store, "write", lambda each: act(each) if isinstance(each, kind) else write(each))
 

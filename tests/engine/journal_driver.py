@@ -28,7 +28,6 @@ class JournalDriver(Driver):
 
     def stored(self) -> list[Envelope]:
         self.restart()
-        assert self.store is not None
         return self.store.events("t", "s")
 
     def lines(self) -> list[dict[str, Any]]:

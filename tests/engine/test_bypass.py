@@ -112,7 +112,6 @@ def test_a_reason_that_is_none_lets_the_client_s_bytes_out() -> None:
     with pytest.raises(HoldfastError, match="no reason for a reset"):
         driver.prepare(talk(1), reset="mood")
     last = driver.engine.ledger(driver.lane, now=driver.now).last
-    assert last is not None
     assert (last.call, last.at) == ("", driver.now)
 
 
@@ -141,7 +140,6 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
-    assert driver.store is not None
     write = driver.store.write
 
     def late(operation: op.PutEdit) -> Future[Any]:
@@ -170,7 +168,6 @@ def test_who_gives_a_timeout_goes_without_what_is_not_kept_in_time(
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
-    assert driver.store is not None
     held: list[tuple[op.PutEdit, Future[Any]]] = []
 
     def waits(operation: op.PutEdit) -> Future[Any]:
@@ -200,7 +197,6 @@ def test_an_edit_that_is_kept_after_other_requests_went_out_is_a_reset_of_the_ne
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
-    assert driver.store is not None
     held: list[tuple[op.PutEdit, Future[Any]]] = []
 
     def waits(operation: op.PutEdit) -> Future[Any]:
@@ -221,7 +217,6 @@ def test_an_edit_that_is_kept_after_other_requests_went_out_is_a_reset_of_the_ne
     assert data in prepared.raw
     assert prepared.core.expectation.reset == "priced_edit"
     assert verdict.explained
-    assert verdict.finding is not None
     assert verdict.finding.reason == "priced_edit"
     driver.restart()
     prepared, _, verdict = driver.send(worked(7))
@@ -282,8 +277,6 @@ def test_what_went_past_us_is_what_the_next_request_is_compared_with(stored: boo
         driver.restart()
     prepared, _, verdict = driver.send(clocked(3, 3))
     assert prepared.reset == "bypassed"
-    assert prepared.core.comparison is not None
-    assert prepared.core.comparison.divergence is not None
     assert prepared.core.comparison.divergence.section == "system"
     assert verdict.finding is None
     assert driver.send(clocked(4, 4))[0].reset is None
@@ -313,8 +306,6 @@ def test_what_went_past_us_has_read_what_we_had_written() -> None:
     exchange = driver.simulator.begin(HttpRequest("POST", PATHS["anthropic"], HEADERS, {}, raw))
     driver.engine.bypassed(driver.lane, driver.body(raw), now=driver.now)
     last, usage = driver.engine.ledger(driver.lane, now=driver.now).last, exchange.record.usage
-    assert last is not None
-    assert usage is not None
     assert last.read == usage.read > 0
     assert last.covered == usage.read + usage.written
 
@@ -393,7 +384,6 @@ def test_a_settle_after_an_abandon_books_nothing(begun: bool, tmp_path: Path) ->
     assert encode(driver.engine.ledger(driver.lane, now=driver.now)) == before
     assert encode_experience(driver.engine.state.tenant("t").experience) == learned
     driver.restart()
-    assert driver.store is not None
     assert [call.status for call in driver.store.calls("t")] == ["settled", "abandoned"]
     driver.close()
 

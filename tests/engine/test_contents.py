@@ -152,7 +152,6 @@ class TestLifecycle:
         agent.turn(request(2))
         body = request(4)
         use = agent.decide(body, per_hour=1).use
-        assert use is not None
         rest = PromptReader().read(parsed(wire_contents.rewrite(body, use)), MODEL).prompt
         used = agent.turn(body, per_hour=1)
         assert (used.read, used.input) == (use.tokens, rest.tokens)
@@ -230,7 +229,6 @@ class TestLifecycle:
         assert set(deleted).isdisjoint(agent.live())
 
     def test_storage_is_accounted_as_the_provider_counts_it(self) -> None:
-        assert RATES is not None
         assert RATES.storage_hour is not None
         agent = Agent()
         for turn in range(2, 9):
@@ -278,7 +276,6 @@ class TestFailures:
         body = request(2)
         agent.turn(body)
         use = agent.decide(body).use
-        assert use is not None
         agent.send("DELETE", f"/v1beta/{use.name}")
         status, raw = agent.send(
             "POST", f"/v1beta/models/{NAME}:generateContent", None, wire_contents.rewrite(body, use)
@@ -393,11 +390,9 @@ def test_requests_of_a_real_client(shape: shapes.Shape) -> None:
     call = wire_contents.call(Create(offer, 3600, "lane", model.ref, 1.0), body)
     made = simulator.answer(HttpRequest(call.method, call.path, KEY, call.query, call.body))
     answered = wire_contents.answered(made.status, made.body)
-    assert answered is not None
     assert answered.tokens == offer.tokens
     raw = wire_contents.rewrite(body, Use(answered.name, offer.contents, answered.tokens))
     path = f"/v1beta/models/{name}:generateContent"
     assert simulator.answer(HttpRequest("POST", path, KEY, {}, raw)).status == 200
     used = simulator.journal.records()[-1].usage
-    assert used is not None
     assert (used.read, used.prompt) == (answered.tokens, prompt.tokens)

@@ -96,7 +96,6 @@ def broken(driver: Driver, how: Breaking) -> Iterator[None]:
 
 def come_back(driver: Driver) -> None:
     """What is written behind a request shows that the store is back."""
-    assert driver.store is not None
     driver.store.write(op.Commit()).result()
 
 
@@ -127,9 +126,7 @@ def test_requests_go_on_from_memory_and_the_store_is_used_again(driver: Driver, 
     assert verdict.explained
     assert used.read > read[-1]
     driver.restart()
-    assert driver.store is not None
     stored = driver.store.call("t", prepared.call)
-    assert stored is not None
     assert stored.status == "settled"
     _, used, verdict = driver.send(worked(7))
     assert verdict.explained
@@ -143,7 +140,6 @@ def test_an_edit_is_not_made_while_it_cannot_be_kept(driver: Driver, how: Breaki
     digest, data = edit_of(driver, worked(4))
     with broken(driver, how):
         prepared, _, verdict = driver.send(worked(4), edits={digest: data})
-        assert prepared.edits is not None
         assert not prepared.edits.made
         assert "store is down" in prepared.edits.why
         assert data not in prepared.raw
@@ -152,7 +148,6 @@ def test_an_edit_is_not_made_while_it_cannot_be_kept(driver: Driver, how: Breaki
     come_back(driver)
     driver.wait(4_000)
     prepared, _, verdict = driver.send(worked(6), edits={digest: data})
-    assert prepared.edits is not None
     assert prepared.edits.made
     assert data in prepared.raw
     assert verdict.explained
@@ -233,7 +228,6 @@ def test_what_could_not_be_read_is_never_overwritten(driver: Driver, monkeypatch
     monkeypatch.setattr(fallible_store, "PAUSE", 0.0)
     driver.send(worked(3))
     driver.restart()
-    assert driver.store is not None
     keeper = Persistence(driver.store)
     with broken(driver, moved):
         keeper.lane(driver.lane, driver.now).requests = 99
@@ -242,7 +236,6 @@ def test_what_could_not_be_read_is_never_overwritten(driver: Driver, monkeypatch
         (written,) = keeper.write_lane(driver.lane)
         assert isinstance(written.exception(), VersionConflictError)
     row = driver.store.ledger("t", "l")
-    assert row is not None
     assert ledger.decode(row.data).requests == 1
 
 
@@ -255,7 +248,6 @@ def test_what_was_learned_is_added_to_what_could_not_be_read(
     for turns in range(before):
         driver.send(worked(3 + turns))
     driver.restart()
-    assert driver.store is not None
     with broken(driver, moved):
         for turns in range(before):
             driver.send(worked(6 + turns))
@@ -263,9 +255,7 @@ def test_what_was_learned_is_added_to_what_could_not_be_read(
         driver.send(worked(9))  # this one is written when the store is back
     driver.engine.close(now=driver.now)
     driver.restart()
-    assert driver.store is not None
     row = driver.store.pool("t", LEARNED)
-    assert row is not None
     assert experience.decode(row.data).clients["cli"].requests == 2 * before + 1
 
 
@@ -285,7 +275,6 @@ def test_a_lane_that_is_born_while_the_store_is_down_goes_on_from_memory(
     assert driver.send(worked(6), lane=other)[2].explained
     assert driver.engine.ledger(other, now=driver.now).requests == 4
     driver.restart()
-    assert driver.store is not None
     assert driver.engine.ledger(other, now=driver.now).requests == 4
     assert driver.store.lane("t", "l2") is not None
     assert driver.store.session("t", "s2") is not None
@@ -309,7 +298,6 @@ def test_a_request_that_waits_in_vain_goes_as_it_came(tmp_path: Path) -> None:
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
-    assert driver.store is not None
     driver.store.write(op.Commit()).result()
     other = sqlite3.connect(driver.store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -327,7 +315,6 @@ def test_an_outage_is_told_once(driver: Driver, caplog: pytest.LogCaptureFixture
         for turns in (1, 2, 3):
             driver.send(talk(turns))
     driver.send(talk(4))
-    assert driver.store is not None
     driver.store.write(op.Commit()).result()
     driver.send(talk(5))
     lines = [record.message for record in caplog.records]
@@ -343,12 +330,10 @@ def test_two_engines_on_one_store_go_on_after_an_outage(tmp_path: Path) -> None:
     with broken(driver, locked):
         driver.send(worked(4))
     driver.send(worked(5))
-    assert driver.store is not None
     driver.store.write(op.Commit()).result()
     first, driver.store = driver.store, open_store(tmp_path / "h.db")
     driver.engine, before = driver.start(), driver.engine
     assert driver.send(worked(6))[2].explained
-    assert driver.store is not None
     driver.store.close()
     driver.engine, driver.store = before, first
     _, _, verdict = driver.send(worked(7))

@@ -91,7 +91,6 @@ def test_the_attribution_line_of_claude_code_is_no_part_of_the_prefix() -> None:
     driver = Driver()
     before = 0
     for number, shape in enumerate(shapes):
-        assert shape.body is not None
         raw = shape.body.replace(b"cc_version=2.1.325.ad7", b"cc_version=2.1.325.%03d" % number)
         assert raw != shape.body
         driver.wait(5)
@@ -206,7 +205,6 @@ def test_an_announced_reason_makes_a_reset_of_a_break() -> None:
         if announce:
             driver.engine.announce(driver.lane, "compaction", now=driver.now)
         _, _, verdict = driver.send(Talk([HOST], ["bash", "read"], [("user", 0, ["a summary " * 40])]))
-        assert verdict.finding is not None
         assert verdict.finding.reason == ("compaction" if announce else None)
         assert verdict.finding.cause == (None if announce else "messages_rewritten")
 
@@ -246,7 +244,6 @@ def test_an_edit_is_made_when_cold_and_replayed_for_ever(stored: bool, tmp_path:
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     prepared = driver.prepare(worked(4), edits={digest: data})
-    assert prepared.edits is not None
     assert prepared.edits.made
     assert data in prepared.raw
     if driver.store is not None:  # durable before it may be sent
@@ -267,7 +264,6 @@ def test_an_edit_is_refused_when_warm_and_not_paying() -> None:
     driver.send(worked(30))
     digest, data = edit_of(driver, worked(31))
     prepared = driver.prepare(worked(31), edits={digest: data})
-    assert prepared.edits is not None
     assert not prepared.edits.made
     assert "rule 5.5" in prepared.edits.why
     assert data not in prepared.raw
@@ -279,7 +275,6 @@ def test_edits_that_are_never_to_be_made_are_not() -> None:
     driver = Driver(CacheSettings(edits="never"))
     digest, data = edit_of(driver, worked())
     prepared = driver.prepare(worked(), edits={digest: data})
-    assert prepared.edits is not None
     assert not prepared.edits.made
 
 

@@ -51,7 +51,6 @@ class Caller:
 
     def restart(self) -> None:
         """The process was killed: another one begins with what is stored."""
-        assert self.store is not None
         assert self.path is not None
         self.store.close()
         self.store = open_store(self.path)
@@ -196,7 +195,6 @@ def test_an_answered_ping_keeps_the_entry_and_a_rebuilt_pool_knows_it(restarted:
     assert verdict.explained
     assert verdict.usage.read == due.outcome.read
     caller.restart()  # what was written behind is there
-    assert caller.store is not None
     [row] = [call for call in caller.store.calls("t", lane=LANE.id) if call.id == due.call]
     assert (row.kind, row.status, row.usage and row.usage.cost) == ("ping", "settled", billed)
     assert caller.known(LANE).returned == after.returned + 1
@@ -211,7 +209,6 @@ def test_what_pings_cost_today_outlives_the_process(tmp_path: Path) -> None:
     assert spent.usd >= due.ping.cost
     caller.restart()
     assert caller.engine.state.tenant("t").experience.spending == spent
-    assert caller.store is not None
     caller.store.close()
 
 

@@ -78,7 +78,6 @@ def test_pools_that_were_kept_are_taken_over_with_the_calls_since(later: str, tm
     driver.wait(1)
     driver.engine.close(now=driver.now)
     driver.restart()
-    assert driver.store is not None
     assert driver.store.pool("t", SONNET) is not None
     pool = Pool(model(SONNET))
     assert Persistence(driver.store).load_pool("t", pool, Pool(model(SONNET)), driver.now) == 0
@@ -99,7 +98,6 @@ def test_pools_that_were_kept_badly_are_rebuilt_from_the_calls(data: bytes, tmp_
     driver = Driver(path=tmp_path / "h.db")
     driver.send(talk(0))
     driver.restart()
-    assert driver.store is not None
     driver.store.write(op.PutPool("t", SONNET, data, expected=0)).result()
     _, used, verdict = driver.send(talk(1))
     assert verdict.explained
@@ -131,7 +129,6 @@ def test_a_call_that_was_pending_when_the_process_died_leaves_nothing(tmp_path: 
     driver.send(talk(0))
     driver.prepare(talk(1))
     driver.restart()
-    assert driver.store is not None
     assert [call.status for call in driver.store.calls("t")] == ["settled", "pending"]
     verdict = driver.send(talk(1))[2]
     assert verdict.explained
@@ -170,9 +167,7 @@ def test_a_ledger_of_another_version_begins_anew(tmp_path: Path) -> None:
     driver = Driver(path=tmp_path / "h.db")
     driver.send(talk(0))
     driver.restart()
-    assert driver.store is not None
     row = driver.store.ledger("t", "l")
-    assert row is not None
     driver.store.write(op.PutLedger("t", "l", encode(Ledger(version=99)), expected=row.version)).result()
     driver.restart()
     assert driver.engine.ledger(LANE, now=driver.now).requests == 0
@@ -189,7 +184,6 @@ def test_a_call_that_had_begun_when_the_process_died_has_written(tmp_path: Path)
     prepared = driver.prepare(talk(1))
     driver.begin(prepared, driver.bill(prepared))
     driver.restart()
-    assert driver.store is not None
     pending = driver.store.calls("t")[-1]
     assert (pending.status, pending.first_token_at) == ("pending", round(driver.now * 1_000_000))
     _, used, verdict = driver.send(talk(1))
@@ -202,7 +196,6 @@ def test_a_call_that_had_begun_when_the_process_died_has_written(tmp_path: Path)
 def test_what_another_process_announces_for_a_lane_is_heard(tmp_path: Path) -> None:
     driver = Driver(path=tmp_path / "h.db")
     driver.send(talk(0))
-    assert driver.store is not None
     driver.store.write(op.AppendEvents("t", ())).result()  # what was written behind the request is there
     with open_store(tmp_path / "h.db") as other:
         beside = EngineCore(driver.settings, store=other)
@@ -222,17 +215,13 @@ def test_a_session_and_a_lane_are_known_to_the_store(tmp_path: Path) -> None:
     driver.send(talk(0))
     driver.send(talk(0), lane=child)
     driver.restart()
-    assert driver.store is not None
     session = driver.store.session("t", "s")
-    assert session is not None
     assert session.client == "cli"
     lanes = {lane.id: lane for lane in driver.store.lanes("t", "s")}
     assert (lanes["child"].parent, lanes["child"].agent) == ("l", "helper")
     driver.engine.end(child, now=driver.now)
     driver.restart()
-    assert driver.store is not None
     ended = driver.store.lane("t", "child")
-    assert ended is not None
     assert ended.ended_at is not None
     assert driver.store.ledger("t", "child") is None
     driver.close()
@@ -245,7 +234,6 @@ def test_lanes_are_let_go_of_and_read_back(tmp_path: Path, monkeypatch: pytest.M
     for turns in range(3):
         for lane in lanes:
             assert driver.send(talk(turns), lane=lane)[2].explained
-            assert driver.store is not None
             driver.store.write(op.AppendEvents("t", ())).result()  # what was written behind the request is there
     assert [driver.engine.ledger(lane, now=driver.now).requests for lane in lanes] == [3] * 4
     driver.close()
@@ -256,7 +244,6 @@ def test_a_damaged_effect_is_passed_over(tmp_path: Path) -> None:
     driver.send(talk(0))
     driver.send(talk(1))
     driver.restart()
-    assert driver.store is not None
     first, second = driver.store.calls("t")
     driver.store.write(op.PutCall(replace(first, chain=b"\xc1"))).result()
     pool, alone = Pool(model(SONNET)), Pool(model(SONNET))
@@ -343,11 +330,9 @@ def test_calls_that_a_process_left_behind_are_not_pending_for_ever(tmp_path: Pat
     found = {call.id: call for call in driver.store.calls()}
     assert {call.status for call in found.values()} == {"unknown"}
     first, second = found[begun.call], found[waiting.call]
-    assert first.usage is not None
     assert (first.usage.writes, first.verdict) == (begun.core.outcome.writes, b'{"estimated":true}')
     assert found["older"].usage == first.usage
     assert second.usage is None
-    assert second.verdict is not None
     assert second.verdict.startswith(b'{"possible":"0.0')
     assert sum(hour.calls for hour in driver.store.call_hours(0, 2**60)) == sum(hour.calls for hour in hours) + 1
     assert driver.store.calls_by_status("pending") == []

@@ -28,7 +28,6 @@ def stored(path: Path, bus: Bus | None) -> tuple[list[dict[str, Any]], list[dict
     driver.wait(4_000)
     calls.append(driver.send(talk(3))[0].call)
     driver.restart()
-    assert driver.store is not None
     found, events = driver.store.calls("t"), driver.store.events("t", "s")
     driver.close()
     assert [row.id for row in found] == calls
@@ -61,9 +60,7 @@ def test_a_call_that_is_over_before_it_was_written_is_encoded_once(
     prepared = driver.send(talk(0))[0]
     assert made == []
     driver.restart()
-    assert driver.store is not None
     row = driver.store.call("t", prepared.call)
-    assert row is not None
     assert row.status == "settled"
     assert len(made) == 1
     driver.close()

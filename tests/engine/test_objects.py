@@ -91,7 +91,6 @@ class Caller:
 
     def stored(self) -> Decimal:
         """What the provider asks for storage so far."""
-        assert RATES is not None
         assert RATES.storage_hour is not None
         return Decimal(self.simulator.stored().get(workspace(HttpRequest("POST", "/", KEY)), 0.0)) * RATES.storage_hour
 
@@ -105,11 +104,9 @@ def of_contents(told: list[tuple[PreparedCall, Verdict]]) -> Decimal:
 
 def created(told: list[tuple[PreparedCall, Verdict]]) -> Decimal:
     """What every creation is billed: its tokens as input."""
-    assert RATES is not None
     tokens = 0
     for prepared, _ in told:
         if any(isinstance(call.command, Create) for call in prepared.before):
-            assert prepared.use is not None
             tokens += prepared.use.tokens
     return tokens * RATES.input
 
@@ -123,7 +120,6 @@ def test_a_lane_that_comes_often_gets_an_object_and_reads_it_exactly() -> None:
     for prepared, verdict in named:
         assert b'"cachedContent"' in prepared.raw
         assert b'"systemInstruction"' not in prepared.raw
-        assert prepared.use is not None
         assert verdict.usage.read == prepared.use.tokens == prepared.core.outcome.read
         assert verdict.explained
 
@@ -157,7 +153,6 @@ def test_before_the_calls_are_made_the_prediction_has_what_they_will_cost() -> N
     prepared = caller.engine.prepare(body, lane=LANE, now=caller.clock.now())
     [call] = prepared.before
     assert isinstance(call.command, Create)
-    assert RATES is not None
     plain = facts.price(prepared.core.outcome.usage(), REF).cost
     assert plain is not None
     assert prepared.preflight.this == plain + call.command.offer.tokens * RATES.input
@@ -307,9 +302,7 @@ def test_an_object_made_beside_the_requests_is_named_by_the_next_one_and_charged
         caller.engine.chore_done(LANE, call, *caller.side(call), now=now)
     caller.clock.advance(30)
     after, verdict = caller.turn(turns + 1)
-    assert RATES is not None
     assert after.before == ()
-    assert after.use is not None
     assert verdict.usage.read == after.use.tokens
     assert verdict.storage > after.use.tokens * RATES.input
     assert caller.turn(turns + 2)[1].storage < verdict.storage / 10

@@ -23,10 +23,8 @@ def after(
     """The owner, the path, the cure and its sentence of the break between two system texts."""
     driver.send(talk(1, system=(before,)), dialect=dialect)
     verdict = driver.send(talk(2, system=(now,)), dialect=dialect)[2]
-    assert verdict.finding is not None
     assert verdict.finding.cause == "system_prompt_changed"
     driver.restart()
-    assert driver.store is not None
     (row,) = driver.store.breaks("t")
     cure = msgspec.json.decode(row.data or b"", type=Cure)
     return row.owner, row.path, cure.name, cure.sentence
@@ -91,7 +89,6 @@ def test_a_block_of_its_own_for_the_index(tmp_path: Path) -> None:
     driver.send(talk(3, system=(HOST, "Be kind.")))
     driver.send(talk(4, system=(HOST, listed(CHANGED), "Be kind.")))
     driver.restart()
-    assert driver.store is not None
     found = [(row.owner, row.path, row.cure) for row in driver.store.breaks("t")]
     assert found == [
         ("skills-index", "system[1]", "skill_removed"),

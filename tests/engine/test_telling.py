@@ -66,13 +66,10 @@ def test_a_call_that_did_not_end_well_is_told(error: str, tmp_path: Path) -> Non
     failed = events[-1].payload
     assert (failed.abandoned, failed.error) == (not error, error or "abandoned")  # type: ignore[attr-defined]
     told.restart()
-    assert told.store is not None
     row = told.store.call("t", prepared.call)
-    assert row is not None
     assert (row.status, row.error) == (("failed", error) if error else ("abandoned", None))
     assert row.ended_at is not None
     effects = effects_from(row.chain or b"")
-    assert effects is not None
     assert effects.sent.first_token is None  # nothing was written
     told.done()
 
@@ -81,19 +78,15 @@ def test_a_row_grows_with_its_call(tmp_path: Path) -> None:
     told = JournalDriver(tmp_path)
     prepared = told.prepare(talk(0))
     exchange = told.bill(prepared)
-    assert told.store is not None
     told.store.write(op.AppendEvents("t", ())).result()
     row = told.store.call("t", prepared.call)
-    assert row is not None
     assert (row.status, row.usage, row.ended_at) == ("pending", None, None)
     assert (row.session, row.lane, row.client, row.model) == ("s", "l", "cli", "anthropic:claude-sonnet-5-5")
     assert msgspec.json.decode(row.plan or b"")["plan"]["strategy"] == "economic"
     told.wait(2)
     verdict = told.finish(prepared, exchange)
     told.restart()
-    assert told.store is not None
     row = told.store.call("t", prepared.call)
-    assert row is not None
     assert (row.status, row.usage) == ("settled", verdict.usage)
     assert row.first_token_at is not None
     assert row.ended_at is not None
@@ -105,7 +98,6 @@ def test_a_row_grows_with_its_call(tmp_path: Path) -> None:
         **unrepaired,
     }
     effects = effects_from(row.chain or b"")
-    assert effects is not None
     assert effects.sent.first_token == prepared.core.first_token
     told.done()
 
@@ -118,7 +110,6 @@ def test_no_text_of_a_body_stands_in_what_is_told(tmp_path: Path) -> None:
     for event in told.stored():
         assert SECRET.encode() not in msgspec.json.encode(event)
         assert b"engineer" not in msgspec.json.encode(event)
-    assert told.store is not None
     for call in told.store.calls("t"):
         assert SECRET.encode() not in msgspec.json.encode(call)
     for found in told.store.breaks("t"):
@@ -131,11 +122,9 @@ def test_a_break_names_the_byte_the_owner_the_price_and_the_cure(tmp_path: Path)
     first, _, _ = told.send(clock(1, 1))
     prepared, used, verdict = told.send(clock(2, 2))
     finding = verdict.finding
-    assert finding is not None
     assert finding.cause == "system_prompt_changed"
     assert types(told.events())[-1] == "cache.break"
     told.restart()
-    assert told.store is not None
     (row,) = told.store.breaks("t")
     assert (row.call, row.lane, row.session) == (prepared.call, "l", "s")
     assert (row.cause, row.reason, row.path, row.owner) == ("system_prompt_changed", None, "system[1]", "host")
@@ -165,10 +154,8 @@ def test_the_offset_is_where_the_sent_bytes_differ_and_not_the_markers(tmp_path:
     prepared, _, verdict = told.send(second)
     assert verdict.finding is not None
     told.restart()
-    assert told.store is not None
     (row,) = told.store.breaks("t")
     assert (row.cause, row.owner) == ("messages_rewritten", "user")
-    assert row.path is not None
     assert row.path.startswith("messages[4]")
     assert row.offset is not None
     assert prepared.sent.raw[row.offset :].startswith(b"CHANGED")
@@ -251,13 +238,11 @@ def test_a_tool_that_nobody_announced_is_a_break(tmp_path: Path) -> None:
     more = talk(3)
     more.tools.append("fetch")
     verdict = told.send(more)[2]
-    assert verdict.finding is not None
     assert (verdict.finding.cause, verdict.finding.reason) == ("tools_changed", None)
     told.engine.announce(told.lane, "tools_changed_by_user", now=told.now)
     more = talk(4)
     more.tools.append("other")
     verdict = told.send(more)[2]
-    assert verdict.finding is not None
     assert (verdict.finding.cause, verdict.finding.reason) == (None, "tools_changed_by_user")
     told.done()
 
@@ -272,11 +257,9 @@ def test_an_announced_reason_is_told_as_a_reset(tmp_path: Path) -> None:
     assert types(events)[-1] == "cache.reset"
     assert events[-1].payload.reason == "compaction"  # type: ignore[attr-defined]
     told.restart()
-    assert told.store is not None
     (row,) = told.store.breaks("t")
     assert (row.cause, row.reason) == (None, "compaction")
     call = told.store.call("t", prepared.call)
-    assert call is not None
     assert call.reset == "compaction"
     told.done()
 
@@ -286,7 +269,6 @@ def test_a_changed_setting_is_named_and_is_the_host_s(tmp_path: Path) -> None:
     told.send(talk(6))
     told.send(raw_of(talk(7), tool_choice={"type": "any"}))
     told.restart()
-    assert told.store is not None
     (row,) = told.store.breaks("t")
     assert (row.cause, row.path, row.offset) == ("parameters_changed", "tool_choice", None)
     assert row.owner == "host"
@@ -298,7 +280,6 @@ def test_another_model_is_the_host_s_choice(tmp_path: Path) -> None:
     told.send(talk(6))
     told.send(talk(7), model="claude-opus-5-5")
     told.restart()
-    assert told.store is not None
     (row,) = told.store.breaks("t")
     assert (row.cause, row.path, row.owner) == ("model_changed", "model", "host")
     told.done()
@@ -309,7 +290,6 @@ def test_an_expired_entry_has_no_place(tmp_path: Path) -> None:
     told.send(talk(6))
     told.send(talk(7), 4_000)
     told.restart()
-    assert told.store is not None
     (row,) = told.store.breaks("t")
     assert row.cause in ("ttl_expired_5m", "ttl_expired_1h")
     assert (row.path, row.offset, row.owner) == (None, None, None)
@@ -326,7 +306,6 @@ def test_a_result_of_a_tool_belongs_to_the_tool(tmp_path: Path) -> None:
     told.send(said("one file "))
     told.send(said("two files ", ("assistant", 2, ["I see"]), ("user", 2, ["go on"])))
     told.restart()
-    assert told.store is not None
     (row,) = told.store.breaks("t")
     assert (row.cause, row.owner) == ("messages_rewritten", "tool:bash")
     told.done()

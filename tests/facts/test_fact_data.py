@@ -131,7 +131,6 @@ def test_older_models_strip_thinking(name: str) -> None:
 
 def test_haiku_5_5_price_cliff_is_noted() -> None:
     cliff = facts.model("claude-haiku-5-5").cliff
-    assert cliff is not None
     assert (cliff.above, cliff.factor) == (100_000, 5)
 
 

@@ -28,7 +28,6 @@ class Served:
                 stderr=log,
                 start_new_session=True,
             )
-        assert self.process.stdout is not None
         line = self.process.stdout.readline().decode()
         assert line.startswith("listening on "), line + self.log.read_text()
         self.address = line.split()[-1]
@@ -48,7 +47,6 @@ class Served:
 
     def _over(self) -> None:
         self.process.wait()
-        assert self.process.stdout is not None
         self.process.stdout.close()
 
     def stop(self) -> int:

@@ -96,7 +96,6 @@ class Provider:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
@@ -187,7 +186,6 @@ class Client:
         return self._exactly(size + 2)[:-2]
 
     def _more(self) -> bool:
-        assert self._socket is not None
         piece = self._socket.recv(262_144)
         self._data += piece
         return bool(piece)

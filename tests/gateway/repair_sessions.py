@@ -59,7 +59,6 @@ def opened(home: Path, **flags: Any) -> Iterator[Gated]:
 def settled(gate: Gated) -> Store:
     """The store, when every call has its cost and has been played: an answer is there before it is accounted for."""
     store = gate.gateway.store
-    assert store is not None
 
     def written() -> bool:
         store.flush()

@@ -56,7 +56,6 @@ class TestCredentials:
         httpx.post(f"{gate.address}/v1/chat/completions", headers=headers, json=CHAT)
         eventually(lambda: len(gate.calls) > before)
         passage = gate.calls[-1].passage
-        assert passage is not None
         return passage.lane.tenant
 
 
@@ -119,14 +118,12 @@ def sent(simulator: Watched) -> list[str]:
 
 
 def tenants(gateway: Gateway) -> list[str]:
-    assert gateway.store is not None
     gateway.store.flush()
     return [session.tenant for session in gateway.store.sessions()]
 
 
 def calls(gateway: Gateway) -> list[tuple[str, str | None]]:
     """Tenant and reset of each call."""
-    assert gateway.store is not None
     gateway.store.flush()
     return [(call.tenant, call.reset) for call in gateway.store.calls()]
 

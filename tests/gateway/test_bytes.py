@@ -284,9 +284,6 @@ class TestEncodings:
             assert provider.received[0].header(b"accept-encoding") == encoding.encode()
         assert heard.body == packed
         passage = gate.calls[0].passage
-        assert passage is not None
-        assert passage.prepared is not None
-        assert passage.prepared.verdict is not None
         assert passage.prepared.verdict.usage.input == 7
 
 

@@ -204,7 +204,6 @@ class TestRetention:
     def test_old_rows_go(self, tmp_path: Path) -> None:
         with driven(tmp_path, store__retention=1) as gate:
             store = gate.gate.gateway.store
-            assert store is not None
             gate.anthropic(1)
             eventually(lambda: [call.status for call in store.calls()] == ["settled"])
             gate.round()

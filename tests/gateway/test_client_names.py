@@ -45,7 +45,6 @@ def send(gate: Gated, shape: Shape) -> None:
 
 def clients(gate: Gated, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """What the list of sessions names."""
-    assert gate.gateway.store is not None
     gate.gateway.store.flush()
     use(gate.config.home / "holdfast.db", monkeypatch)
     found = json.loads(piped(sessions.command, "--json"))["sessions"]

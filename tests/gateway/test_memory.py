@@ -237,7 +237,6 @@ def test_what_was_shown_is_told(tmp_path: Path) -> None:
     with remembering(tmp_path) as (gate, _):
         ask(gate, QUESTION)
         store = gate.gateway.store
-        assert store is not None
         (entry,) = Knowledge(store, LOCAL).entries(exclude_categories=("preference",))
         eventually(lambda: store.shown(LOCAL, entry.id))
         (shown,) = store.shown(LOCAL, entry.id)

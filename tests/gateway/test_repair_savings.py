@@ -50,7 +50,6 @@ def paid(home: Path, system: Any, level: str, *, marked: bool = False) -> tuple[
 def test_the_figure_is_what_repairs_save(tmp_path: Path, system: Any, command: str, marked: bool) -> None:
     suggested, said = paid(tmp_path / "suggest", system, "suggest", marked=marked)
     repaired, quiet = paid(tmp_path / "on", system, "on", marked=marked)
-    assert said is not None
     assert float(said.saves) == pytest.approx(float(suggested - repaired), rel=0.05)
     assert said.cost == suggested
     assert said.command == command
@@ -122,7 +121,6 @@ def test_who_has_chosen_hears_nothing(tmp_path: Path, level: str) -> None:
 
 def test_values_are_not_enough_where_memory_goes_on_to_change(tmp_path: Path) -> None:
     _, said = paid(tmp_path, memory_behind_a_clock, "suggest")
-    assert said is not None
     assert said.command == "holdfast repair on"
 
 
@@ -134,7 +132,6 @@ def test_values_are_enough_where_memory_changed_once(tmp_path: Path) -> None:
         saves, exact, _ = store.repair_savings()
         said = repair_savings(store, "suggest")
         assert saves > exact > 0
-        assert said is not None
         assert said.command == "holdfast repair values"
 
 
@@ -193,5 +190,4 @@ def test_the_share_is_of_what_was_paid_with_suggestions(tmp_path: Path) -> None:
         bill = report.bill(store).total
         said = repair_savings(store, "suggest")
         assert bill.list_price
-        assert said is not None
         assert (said.saves, said.cost) == (alone.saves, alone.cost)

@@ -136,7 +136,6 @@ class Everything:
         for path in ("cache_effectiveness", "breaks", "sessions"):
             assert self.ask(f"/analytics/{path}", token).status == 200
         store = self.gate.gateway.store
-        assert store is not None
         for call in store.calls():
             assert self.ask(f"/calls/{call.id}", token).status == 200
         found = {f"answer {number}": said for number, said in enumerate(self.said)}
@@ -261,7 +260,6 @@ def test_serve_verbose_prints_no_key(tmp_path: Path, provider: Provider, monkeyp
     monkeypatch.setenv("PYTHONDEVMODE", "1")
     with ServeProgram(tmp_path, secret_base(provider), "--verbose") as program:
         address = re.match(r"listening on (\S+)\n", program.out)
-        assert address is not None
         key = {"x-api-key": PLANTED["header"]}
         post(f"{address[1]}/v1/messages?key={PLANTED['query']}", key)
         post(f"{address[1]}/k/{PLANTED['door']}/v1/messages", key)

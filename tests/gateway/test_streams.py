@@ -264,8 +264,6 @@ class TestDepartures:
                 eventually(lambda: simulator.get("/_sim/requests")["requests"][0]["state"] == "abandoned")
                 eventually(lambda: gate.calls)
                 passage = gate.calls[0].passage
-            assert passage is not None
-            assert passage.prepared is not None
             assert passage.prepared.core.done
 
     def test_after_a_large_request(self, tmp_path: Path) -> None:

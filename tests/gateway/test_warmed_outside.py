@@ -69,7 +69,6 @@ def test_what_a_warm_cache_gave_anyway_is_not_saved(tmp_path: Path, marks: set[s
             assert Client(gate.address).post("/v1/messages", body(turn, places), ANTHROPIC).status == 200
             eventually(lambda turn=turn: len(gate.calls) > turn)  # type: ignore[misc]
         store = gate.gateway.store
-        assert store is not None
         store.flush()
         total = report.bill(store).total
         (tenant,) = {call.passage.lane.tenant for call in gate.calls if call.passage is not None}
@@ -113,8 +112,6 @@ def test_no_more_is_shown_as_saved_than_was(
         door.carry(passage)  # two seconds
         clock.advance(2)
         wait(8)
-        assert passage.prepared is not None
-        assert passage.prepared.verdict is not None
         saved += passage.prepared.verdict.saved
     really = paid(control, after=warm) - paid(door.simulator, after=warm)
     assert saved <= float(really) + 1e-6
@@ -132,7 +129,6 @@ def ask(gate: Gated, turn: int, marks: frozenset[str] = frozenset(), **more: str
 def listed(gate: Gated, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """What `breaks` lists, and what `sessions` says of the session."""
     store = gate.gateway.store
-    assert store is not None
     store.flush()
     use(gate.config.home / "holdfast.db", monkeypatch)
     (session,) = json.loads(piped(sessions.command, "--json"))["sessions"]
@@ -169,7 +165,6 @@ def test_turns_that_were_left_unmarked(tmp_path: Path, monkeypatch: pytest.Monke
         for turn in range(2):
             ask(gate, turn, **{"x-holdfast-session": "last"})
         store = gate.gateway.store
-        assert store is not None
         store.flush()
         use(gate.config.home / "holdfast.db", monkeypatch)
         found = json.loads(piped(breaks.command, "--json"))["breaks"]
@@ -199,7 +194,6 @@ def test_turns_that_went_past_us(restarted: bool, tmp_path: Path, monkeypatch: p
                 ask(gate, 2)
                 found, session = listed(gate, monkeypatch)
     before, last = (each.usage for each in simulator.journal.records()[-2:])
-    assert before is not None
     assert last is not None
     ((reason, tokens, dollars),) = [(each["reason"], each["tokens"], each["dollars"]) for each in found]
     assert (reason, tokens) == ("bypassed", before.prompt)

@@ -42,7 +42,6 @@ def test_a_shape_trace_keeps_numbers_times_usage_and_resets() -> None:
     assert trace.timed
     first, reset = trace.steps[0], trace.steps[16]
     assert (first.at, first.first_token_at) == (11.0, 13.5)
-    assert first.usage is not None
     assert (first.usage.read, first.usage.written_for("5m"), first.usage.written_for("1h")) == (0, 6022, 0)
     assert [step.number for step in trace.steps if step.reset] == [17]
     assert reset.reset == "compaction"

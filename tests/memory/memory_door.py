@@ -67,7 +67,6 @@ class MemoryDoor(Door):
         )
 
     def restart(self) -> None:
-        assert self.store is not None
         self.store.close()
         self.open()
 

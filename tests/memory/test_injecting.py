@@ -117,7 +117,6 @@ class TestPlaces:
         passage = door.begin(client_request(QUESTION, dialect=dialect, **more), dialect, path=path)
         exchange = door.carry(passage, query={"alt": "sse"} if dialect == "gemini" else None)
         accepted(exchange)
-        assert passage.prepared is not None
         assert passage.prepared.verdict is not None
         assert DECISION[1].encode() in b"".join(contents(passage, dialect))
 
@@ -168,7 +167,6 @@ class TestPlaces:
         assert contents(passage) == contents(client_request(QUESTION))
         raw = client_request("quota?", system="", max_tokens=1)
         side, _ = door.send(raw, session=None)
-        assert side.found is not None
         assert side.found.side
         assert side.raw == raw
 
@@ -206,7 +204,6 @@ class TestChanges:
         second = sent(door, "Something else.", session="t")
         assert json_of(first)["system"] == json_of(second)["system"]
         verdict = second.prepared.verdict if second.prepared is not None else None
-        assert verdict is not None
         assert verdict.usage.read > 0
         door.clock.advance(3_600)
         third = sent(door, "Something else.", session="u")
@@ -228,7 +225,6 @@ class TestChanges:
             after = sent(door, *said)
             assert extends(before, after)
             verdict = after.prepared.verdict if after.prepared is not None else None
-            assert verdict is not None
             assert verdict.explained
             before = after
         assert (door.told("cache.break"), resets(door)) == ([], [])
@@ -478,7 +474,6 @@ class TestTold:
             ("stable", "session_start", ""),
             ("delta", "session_start", ""),
         ]
-        assert door.store is not None
         door.store.flush()
         (shown,) = door.knowledge().shown(ids["Pointer arithmetic"])
         assert (shown.session, shown.place, shown.why) == ("s", "delta", "session_start")
@@ -486,7 +481,6 @@ class TestTold:
     def test_what_went_past_us_was_not_shown(self, door: MemoryDoor) -> None:
         ids = door.learn()
         sent(door, QUESTION, switch="off")
-        assert door.store is not None
         door.store.flush()
         assert door.knowledge().shown(ids["Pointer arithmetic"]) == []
 
@@ -530,11 +524,9 @@ class TestLanes:
         door.clock.advance(4_000)  # nothing is pinned any more
         child = Lane(tenant=TENANT, session="s", id="child", parent=first.lane.id)
         found = self.asked(door, child, QUESTION, "So.", "Another way.")
-        assert found is not None
         old = contents(first)
         assert contents(found.body.raw)[: len(old)] == old
         again = self.asked(door, child, QUESTION, "So.", "Another way.")
-        assert again is not None
         assert again.body.raw == found.body.raw
 
     def test_a_sub_agent_begins_anew(self, door: MemoryDoor) -> None:
@@ -542,7 +534,6 @@ class TestLanes:
         first = sent(door, QUESTION)
         child = Lane(tenant=TENANT, session="s", id="child", parent=first.lane.id, subagent=True)
         found = self.asked(door, child, "Look at the loader timeouts.")
-        assert found is not None
         assert b"thirty seconds" in contents(found.body.raw)[-2]
 
     def test_lanes_of_other_tenants_are_others(self, door: MemoryDoor) -> None:
@@ -550,5 +541,4 @@ class TestLanes:
         first = sent(door, QUESTION)
         other = Lane(tenant="t-other", session="s", id=first.lane.id)
         found = self.asked(door, other, QUESTION)
-        assert found is not None
         assert (found.body.raw, found.says) == (client_request(QUESTION), "none")

@@ -40,7 +40,6 @@ def system(passage: Passage) -> Any:
 
 def used(exchange: Exchange) -> tuple[int, int]:
     usage = exchange.record.usage
-    assert usage is not None
     return usage.read, usage.written
 
 

@@ -37,7 +37,6 @@ def hurried(door: MemoryDoor, seconds: float) -> None:
 class TestTheStore:
     def test_closed_from_the_start_the_clients_own_goes(self, door: MemoryDoor) -> None:
         door.learn()
-        assert door.store is not None
         door.store.close()
         passage = sent(door, QUESTION)
         assert contents(passage) == contents(client_request(QUESTION))
@@ -46,7 +45,6 @@ class TestTheStore:
     def test_closed_later_what_was_given_before_goes_on(self, door: MemoryDoor) -> None:
         door.learn()
         first = sent(door, QUESTION)
-        assert door.store is not None
         door.store.close()
         second = sent(door, QUESTION, "So.", "Go on.")
         assert extends(first, second)
@@ -60,7 +58,6 @@ class TestTheStore:
             first = sent(door, QUESTION)
         assert contents(first) == contents(client_request(QUESTION))
         hurried(door, 60)
-        assert door.store is not None
         door.store.flush()
         second = sent(door, QUESTION, "So.", "Go on.")
         assert extends(first, second)
@@ -79,7 +76,6 @@ class TestTheStore:
         assert extends(first, second)
         assert b"elsewhere" not in second.raw
         hurried(door, 60)
-        assert door.store is not None
         door.store.flush()
         assert contents(sent(door, QUESTION, "So.", "Go on.")) == contents(second)
         third = sent(door, QUESTION, "So.", "Go on.", "So.", "More.")
@@ -108,7 +104,6 @@ class locked:  # noqa: N801 - used as a statement
     """Another process writes and does not come to an end."""
 
     def __init__(self, door: MemoryDoor) -> None:
-        assert door.store is not None
         door.store.flush()
         self._connection = sqlite3.connect(door.path, isolation_level=None)
 
@@ -172,7 +167,6 @@ class TestOurselves:
         door.configure_gateway(preflight="hold", preflight_usd=0.0)
         door.clock.advance(10)
         assert door.begin(client_request(QUESTION)).held is not None
-        assert door.store is not None
         door.store.flush()
         assert door.knowledge().shown(ids["Pointer arithmetic"]) == []
 
@@ -188,7 +182,6 @@ class TestTogether:
         ids = door.learn()
         other = MemoryDoor(tmp_path / "m.db")
         other.clock.set(door.clock.now())
-        assert door.store is not None
         write, theirs = door.store.write, list[Passage]()
 
         def interrupted(operation: Operation[Any]) -> Any:
@@ -225,10 +218,8 @@ class TestState:
     def test_a_lane_with_such_a_state_goes_on_without(self, door: MemoryDoor) -> None:
         door.learn()
         sent(door, QUESTION)
-        assert door.store is not None
         (lane,) = [each.id for each in door.store.lanes(TENANT, "s")]
         row = door.store.injection(TENANT, lane)
-        assert row is not None
         door.store.write(op.PutInjection(TENANT, lane, b"\xff", expected=row.version)).result(10)
         passage = sent(door, QUESTION, "So.", "Go on.")
         assert contents(passage) == contents(client_request(QUESTION, "So.", "Go on."))
@@ -237,7 +228,6 @@ class TestState:
         door.learn()
         passage = sent(door, QUESTION)
         door.engine.end(passage.lane, now=door.clock.now())
-        assert door.store is not None
         door.store.flush()
         assert door.store.injection(passage.lane.tenant, passage.lane.id) is None
 
@@ -258,7 +248,6 @@ class TestState:
         monkeypatch.setattr("holdfast.memory.injection.TENANTS", 2)
         door.learn()
         sent(door, QUESTION)
-        assert door.store is not None
         injected, asked = door.store.injected, list[str]()
         monkeypatch.setattr(door.store, "injected", lambda tenant: asked.append(tenant) or injected(tenant))
         names = (TENANT, TENANT, "a", "b", "c", TENANT)

@@ -72,7 +72,6 @@ def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
     with ExitStack() as stack:
         writers = [stack.enter_context(start(ADDING, place, name, each)) for name in ("left", "right")]
         for writer in writers:
-            assert writer.stdout is not None
             assert writer.stdout.readline() == b"ready\n"
         for writer in writers:
             writer.communicate(b"go\n", timeout=60)

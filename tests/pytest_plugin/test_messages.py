@@ -33,13 +33,11 @@ def first(told: str) -> str:
 def lost(model: str, tokens: int) -> str:
     """What it costs to write so many tokens again instead of reading them."""
     rates = facts.rates(model)
-    assert rates is not None
     return dollars(tokens * (rates.write() - rates.read))
 
 
 def in_a_year(model: str, tokens: int, requests: int) -> tuple[str, str]:
     rates = facts.rates(model)
-    assert rates is not None
     year = tokens * (rates.write() - rates.read) * 1000 * 365 / requests
     return dollars(year), dollars(year / 12)
 
@@ -50,7 +48,6 @@ def test_a_clock_in_the_system_text() -> None:
     opus = "anthropic:claude-opus-5-5"
     year, month = in_a_year(opus, 1_333 + 1_335, 3)
     prices = facts.rates(opus)
-    assert prices is not None
     assert told.split("\n") == [
         "the prompt prefix is not stable: 2 of 3 requests do not begin with what was sent before.",
         "",

@@ -15,7 +15,6 @@ from tests.store.samples import call, found
 
 def test_a_break_says_where_whose_what_it_cost_and_what_to_do(store: SqliteStore, workday: Workday) -> None:
     finding = workday.verdicts["clock"].finding
-    assert finding is not None
     past, one = report.breaks(store, tenant="t-one", resets=False).breaks
     assert past.reason == "bypassed"
     assert (one.cause, one.reason, one.owner, one.path) == ("system_prompt_changed", None, "host", "system[1]")

@@ -26,7 +26,6 @@ def test_everything_known_of_a_call(store: SqliteStore, workday: Workday) -> Non
         workday.verdicts["clock"],
     )
     assert (one.kind, one.status, one.model, one.client) == ("request", "settled", SONNET, "claude-code")
-    assert one.plan is not None
     assert one.plan.strategy == "rolling"
     assert tuple((marker.path, marker.ttl) for marker in one.plan.markers) == prepared.markers
     assert [marker.block for marker in one.plan.markers] == [mark.block for mark in prepared.core.plan.marks]
@@ -41,7 +40,6 @@ def test_everything_known_of_a_call(store: SqliteStore, workday: Workday) -> Non
     assert one.started < one.first_token < one.ended
     assert [each.cure for each in one.breaks] == ["clock"]
     price = rates(SONNET, one.started, verdict.usage.prompt)
-    assert price is not None
     assert one.without_cache == verdict.usage.prompt * price.input + verdict.usage.output * price.output
 
 
@@ -90,7 +88,6 @@ def test_without_events_the_row_is_what_is_left(tmp_path: Path) -> None:
         store.write(op.PutCall(call(id="c1", plan=msgspec.json.encode(plan), prediction=predicted))).result()
         one = report.call(store, "c1")
         assert one.predicted == PredictedUsage(read=2, written=7, input=1)
-        assert one.plan is not None
         assert one.plan.markers == (SentMarker(None, "5m", 3),)
         assert one.without_cache is None  # nobody knows that model's price
 

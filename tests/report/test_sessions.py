@@ -47,8 +47,6 @@ def test_a_session_has_the_sums_of_its_calls(store: SqliteStore, workday: Workda
     assert one.cost == sum([each.cost or Decimal(0) for each in used] + extra, Decimal(0))
     assert one.started.timestamp() == START + 5
     finding, reset = workday.verdicts["clock"].finding, workday.verdicts["compacted"].finding
-    assert finding is not None
-    assert reset is not None
     assert (one.breaks, one.break_tokens, one.break_cost) == (1, finding.tokens, finding.dollars)
     past = next(each for each in report.breaks(store).breaks if each.reason == "bypassed")
     assert past.tokens > 0
@@ -59,7 +57,6 @@ def test_a_session_has_the_sums_of_its_calls(store: SqliteStore, workday: Workda
 def test_pings_count_in_the_money_and_are_free_without_a_cache(store: SqliteStore, workday: Workday) -> None:
     ping = report.call(store, workday.calls["ping"])
     assert (ping.kind, ping.without_cache) == ("ping", 0)
-    assert ping.usage is not None
     assert ping.usage.cost
     one = report.sessions(store, tenant="t-two").sessions[0]
     assert (one.kinds, one.unanswered) == ({"ping": 1}, 1)
@@ -106,11 +103,9 @@ def test_calls_have_their_prediction_beside_what_was_billed(store: SqliteStore, 
     )]  # fmt: skip
     for name in ("main 0", "main 1", "clock", "compacted"):
         one, verdict = calls[workday.calls[name]], workday.verdicts[name]
-        assert one.predicted is not None
         assert (one.predicted.read, one.predicted.written) == (verdict.predicted.read, verdict.predicted.written)
         assert one.usage == verdict.usage
         assert one.explained is verdict.explained
-        assert one.plan is not None
         assert tuple((marker.path, marker.ttl) for marker in one.plan.markers) == workday.prepared[name].markers
     assert [each.cause for each in calls[workday.calls["clock"]].breaks] == ["system_prompt_changed"]
     assert calls[workday.calls["compacted"]].reset == "compaction"
@@ -141,5 +136,4 @@ def test_an_ended_lane_says_when(tmp_path: Path) -> None:
         store.write(op.PutLane(lane(ended_at=1_000_000)))
         store.write(op.PutCall(call(id="c1"))).result()
         ended = report.session(store, "s1").lanes[0].ended
-        assert ended is not None
         assert ended.timestamp() == 1

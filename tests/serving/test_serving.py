@@ -116,7 +116,6 @@ class TestConnections:
         async def app(scope: Any, receive: Any, send: Any) -> None:
             await body_of(receive)
             task = asyncio.current_task()
-            assert task is not None
             connection_of(scope).on_leave = task.cancel
             if answered:
                 await send({"type": "http.response.start", "status": 200, "headers": []})

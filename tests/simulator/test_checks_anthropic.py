@@ -51,7 +51,6 @@ def check(
 
 def message(body: dict[str, Any] | bytes, **options: Any) -> str:
     found = check(body, **options)
-    assert found is not None
     assert (found.status, found.kind) == (400, "invalid_request_error")
     return found.message
 

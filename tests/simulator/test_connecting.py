@@ -58,8 +58,6 @@ def test_a_conversation(dialect: str) -> None:
 def test_the_second_request_reads_what_the_first_one_wrote() -> None:
     here = simulator(FULL)
     first, second = (run(read_answer(Simulated(here), outgoing("anthropic"))) for _ in range(2))
-    assert first.usage is not None
-    assert second.usage is not None
     assert (first.usage.read, second.usage.read) == (0, first.usage.written)
 
 
@@ -100,7 +98,6 @@ def test_what_was_written_before_the_first_token_is_lost_to_whoever_leaves_early
 
     asyncio.run(leave())
     answer = run(read_answer(Simulated(here), outgoing("anthropic")))
-    assert answer.usage is not None
     assert answer.usage.read == 0
 
 

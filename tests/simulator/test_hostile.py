@@ -76,7 +76,6 @@ def test_recorded_requests_gone_wrong(seed: int) -> None:
     shapes = [shape for shape in load() if shape.dialect and shape.body is not None and len(shape.body) < 60_000]
     for _ in range(150):
         shape = chance.choice(shapes)
-        assert shape.body is not None
         body = json.loads(shape.body.decode("utf-8", "surrogatepass"))
         for _ in range(chance.randint(1, 4)):
             mutate(body, chance)

@@ -95,7 +95,6 @@ class Conversation:
                 return found
 
     async def _send(self) -> Message:
-        assert self.client is not None
         body = json.loads(WIRE.encode(self._request()))
         self.sent.append(body)
         answer = await self.client.messages.create(**body)

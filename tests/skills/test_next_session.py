@@ -199,7 +199,6 @@ def test_what_the_index_says_is_what_breaks_are_explained_by() -> None:
     """The core cannot import the texts that it recognises."""
     assert f"{HEADING}\n{HINT}\n\n" == skill_texts.INDEX
     counted = skill_texts.read_left_out(LEFT_OUT.format(number=1_234))
-    assert counted is not None
     assert counted[1] == "1234"
 
 
@@ -211,7 +210,5 @@ def test_d62_a_skill_beyond_the_cap_changes_the_count_and_is_explained(process: 
     write_skill(process.global_root, "zz-last", description="Says something of some length, to fill the list.")
     after = composed(process.session(), "off").text
     found = skill_texts.skill_change(before, after)
-    assert found is not None
     assert (found.names, found.owner) == ((), "skills-index")
-    assert found.beyond is not None
     assert found.beyond[1] == found.beyond[0] + 1

@@ -60,7 +60,6 @@ def test_the_pointer_to_a_preloaded_body(tmp_path: Path) -> None:
         "This skill's body is already loaded in the system prompt (pre-activated at session start). Re-read the system "
         'prompt section "# Skill: pdf-forms" for its operating instructions.'
     )
-    assert answer.output is not None
     assert answer.output.metadata["already_preloaded"] is True
 
 
@@ -74,7 +73,6 @@ def test_the_pointer_to_a_loaded_body(tmp_path: Path) -> None:
         "This skill's body is already in this conversation, loaded earlier in the session. Re-read that result for its "
         "operating instructions."
     )
-    assert answer.output is not None
     assert answer.output.metadata["already_loaded"] is True
 
 
@@ -108,14 +106,12 @@ def test_d49_d50_d51_the_search(tmp_path: Path) -> None:
     assert said(found) == (
         "Skills matching 'pdf' (2):\n- pdf-forms [workspace] — Fill in PDF forms.\n- pdf [global] — Anything."
     )
-    assert found.output is not None
     assert found.output.metadata == {"query": "pdf", "result_count": 2, "result_names": ["pdf-forms", "pdf"]}
     assert one(bench, "skill_search", query="cook") == "No skills match 'cook'."
 
 
 def test_d56_the_metadata_of_a_load(tmp_path: Path) -> None:
     answer = desk(tmp_path, session(FORMS)).one("skill_load", {"name": "pdf-forms"})
-    assert answer.output is not None
     assert answer.output.metadata == {
         "skill_id": "pdf-forms",
         "skill_version": FORMS.version,

@@ -367,7 +367,6 @@ class TestThroughTheEngine:
             now = 1_000_000.0 * (turn + 1)
             prepared = box.prepare(engine, body, lane=LANE, now=now, options=PrepareOptions())
             engine.first_token(prepared, now=now)
-        assert prepared is not None
         assert len(self.LARGE.body) == 90_000
         assert self.LARGE.body.encode() in prepared.raw
         assert b"[Tool result cleared: look" in prepared.raw

@@ -30,7 +30,6 @@ OTHERS = [skill(name, body=f"The way of {name}.\n") for name in ("a", "b", "c", 
 
 
 def metadata(answer: ToolAnswer) -> Mapping[str, Any]:
-    assert answer.output is not None
     return answer.output.metadata
 
 

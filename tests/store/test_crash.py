@@ -117,7 +117,6 @@ def test_a_migration_killed_in_the_middle_leaves_the_old_version(path: Path) -> 
     with subprocess.Popen(
         [sys.executable, "-c", MIGRATION, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as program:
-        assert program.stdout is not None
         assert program.stdout.readline() == b"in the middle\n"
         program.kill()
     assert program.returncode == -9

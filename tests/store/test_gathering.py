@@ -139,7 +139,6 @@ def test_what_is_deleted_in_between_is_not_written_before_it(store: SqliteStore)
     held.go.set()
     last.result()
     found = store.call("t1", begun.id)
-    assert found is not None
     assert found.status == "settled"
 
 
@@ -153,7 +152,6 @@ def test_versions_that_are_still_queued_become_one_write(store: SqliteStore) -> 
     held.go.set()
     assert [answer.result() for answer in answers] == [1, 2, 3]
     row = store.ledger("t1", "l1")
-    assert row is not None
     assert (row.version, row.data) == (3, b"2")
     assert store.write(op.PutLedger("t1", "l1", b"x", expected=3)).result() == 4
     assert store.ledger_version("t1", "l1") == 4
@@ -171,7 +169,6 @@ def test_one_write_for_many_keeps_what_another_process_wrote(store: SqliteStore)
     versions = [future.result() for future in futures]
     assert [version != number + 1 for number, version in enumerate(versions)] == [True, True]
     row = store.pool("t1", "m")
-    assert row is not None
     assert (row.data, row.version) == (b"theirs", versions[0])
 
 
@@ -373,7 +370,6 @@ def test_what_need_not_be_written_any_more_does_not_pile_up(
     held.go.set()
     assert [answer.result() for answer in answers] == [*range(1, 101)]
     row = store.ledger("t1", "l1")
-    assert row is not None
     assert (row.version, row.data) == (100, b"99")
     assert store.call("t1", begun.id) == stored(ended)
     assert store.event_counts(NOON, NOON + 60) == {"turn.cancelled": 2}

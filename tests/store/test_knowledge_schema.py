@@ -113,7 +113,6 @@ def test_killed_in_the_middle_it_is_still_of_the_first_schema_and_then_brought_f
     with subprocess.Popen(
         [sys.executable, "-c", MIGRATION, str(first), str(at)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as program:
-        assert program.stdout is not None
         assert program.stdout.readline() == b"in the middle\n"
         program.kill()
     assert program.returncode == -9
@@ -145,10 +144,8 @@ def test_processes_that_bring_it_forward_at_once_do_it_once(first: Path) -> None
         for how in ("write", "look", "write", "look")
     ]
     for program in programs:
-        assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
     for program in programs:
-        assert program.stdin is not None
         program.stdin.write("go\n")
         program.stdin.flush()
     assert [program.communicate()[0] for program in programs] == ["1 0\n"] * 4

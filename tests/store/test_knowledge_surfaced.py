@@ -77,15 +77,12 @@ def test_processes_that_pin_at_once_are_given_one_text(store: SqliteStore, path:
         for number in range(3)
     ]
     for program in programs:
-        assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
     for program in programs:
-        assert program.stdin is not None
         program.stdin.write("\n")
         program.stdin.flush()
     given = {program.communicate()[0].strip() for program in programs}
     pinned = store.pin("t1", "agent", now=5)
-    assert pinned is not None
     assert given == {pinned.text}
 
 

@@ -233,7 +233,6 @@ def test_a_file_another_process_has_locked(path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
-        assert holder.stdout is not None
         assert holder.stdout.readline() == b"locked\n"
         refused(path, "is locked by another process; end that process", busy_timeout=0.05)
         holder.communicate(b"")

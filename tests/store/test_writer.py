@@ -196,7 +196,6 @@ def test_ctrl_c_leaves_through_close_and_loses_nothing(path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM + tail, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as program:
-        assert program.stdout is not None
         assert program.stdout.readline() == b"ready\n"
         program.send_signal(signal.SIGINT)
         _, errors = program.communicate(timeout=60)

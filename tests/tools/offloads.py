@@ -27,7 +27,6 @@ def only(blocks: tuple[Block, ...]) -> str:
 
 def stored(offloader: Offloader, text: str, name: str = "run_command", call: str = "toolu_01") -> tuple[str, Path]:
     blocks, gone = offloader.store(tool(name), call, (Text(text),))
-    assert gone is not None
     return only(blocks), Path(gone.path)
 
 

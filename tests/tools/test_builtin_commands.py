@@ -486,7 +486,6 @@ sys.stdin.read() if {way!r} == "exit" else time.sleep(60)
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
         ) as process:
-            assert process.stdout is not None
             assert process.stdin is not None
             assert process.stdout.readline() == b"ready\n"
             assert until(lambda: len(running(f"sleep {token}")) > 1)

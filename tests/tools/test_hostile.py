@@ -195,7 +195,6 @@ async def test_a_guide_of_a_turn_that_was_cut_is_given_again(tmp_path: Path) -> 
 
 def test_a_session_that_nobody_closed_takes_its_processes_along(tmp_path: Path) -> None:
     box: Toolbox | None = opened(tmp_path)
-    assert box is not None
     started = call("run_command", {"command": "echo $$ > pid; exec sleep 600", "background": True})
     asyncio.run(box.run([started]))
     found = tmp_path / "work" / "pid"

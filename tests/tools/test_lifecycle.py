@@ -186,7 +186,6 @@ def test_turn_21_demotes_what_nobody_used_and_nothing_else() -> None:
     tools.usage.observe([used("used_early", start=500)])
     assert tools.definitions() == before, "nothing happens between resets"
     changed = tools.at_reset()
-    assert changed is not None
     assert changed.demoted == (("never_used", 20),)
     assert changed.added == ("discover_tools",)
     assert (changed.removed, changed.deferred, changed.changed) == ((), (), ())
@@ -204,6 +203,5 @@ def test_a_demotion_without_a_reset_happens_only_where_it_pays() -> None:
     assert tools.demote(behind=100_000, requests=100) is None
     assert tools.definitions() == before
     changed = tools.demote(behind=10_000, requests=1_000)
-    assert changed is not None
     assert changed.demoted == (("large", 20),)
     assert tools.demote(behind=0, requests=1_000) is None, "nothing is left to demote"

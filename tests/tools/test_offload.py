@@ -57,7 +57,6 @@ def test_c36_a_directory_that_others_could_read_is_closed_to_them(offloader: Off
 
 def test_text_blocks_stand_in_the_file_one_after_the_other(offloader: Offloader) -> None:
     blocks, gone = offloader.store(tool(), "t", (Text("a" * 5_000), Text("b" * 5_000)))
-    assert gone is not None
     assert gone.characters == 10_000
     assert Path(gone.path).read_text() == "a" * 5_000 + "\n" + "b" * 5_000
     assert is_reference(only(blocks))
@@ -162,7 +161,6 @@ def test_results_of_the_same_words_in_other_blocks_do_not_share_a_file(offloader
     seen: dict[str, bytes] = {}
     for blocks in results:
         _, gone = offloader.store(tool(), "t", blocks)
-        assert gone is not None
         assert not seen.keys() & set(gone.files)
         seen |= {file: Path(file).read_bytes() for file in gone.files}
     assert all(Path(file).read_bytes() == content for file, content in seen.items())
@@ -275,7 +273,6 @@ def test_a_long_result_with_an_image_leaves_one_reference_that_names_both(offloa
     picture = PNG + b"\x00" * 9_000
     image = Image("image/png", base64.b64encode(picture).decode())
     blocks, gone = offloader.store(tool("screenshot"), "toolu_7", (Text("clicked the button"), image))
-    assert gone is not None
     text, png = (Path(file) for file in gone.files)
     reference = only(blocks)
     assert gone.path == str(text)
@@ -290,7 +287,6 @@ def test_a_long_result_with_an_image_leaves_one_reference_that_names_both(offloa
 
 def test_an_image_alone_is_what_the_reference_names(offloader: Offloader) -> None:
     blocks, gone = offloader.store(tool(), "t", (Image("image/jpeg", base64.b64encode(b"j" * 9_000).decode()),))
-    assert gone is not None
     assert gone.path.endswith(".jpg")
     assert Path(gone.path).read_bytes() == b"j" * 9_000
     assert only(blocks).split("\n") == [
@@ -317,7 +313,6 @@ def test_an_image_alone_is_what_the_reference_names(offloader: Offloader) -> Non
 )
 def test_every_kind_of_block_is_kept_whole(offloader: Offloader, block: Block, ending: str, content: bytes) -> None:
     _, gone = offloader.store(tool(), "t", (block,))
-    assert gone is not None
     assert len(gone.files) == 1
     assert gone.path.endswith(ending)
     assert Path(gone.path).read_bytes() == content
@@ -326,7 +321,6 @@ def test_every_kind_of_block_is_kept_whole(offloader: Offloader, block: Block, e
 def test_of_many_images_the_reference_names_a_few_and_the_file_all(offloader: Offloader) -> None:
     images = tuple(Image("image/png", base64.b64encode(b"%d" % number * 500).decode()) for number in range(40))
     blocks, gone = offloader.store(tool(), "t", images)
-    assert gone is not None
     assert len(gone.files) == 41
     reference = only(blocks)
     assert len(reference) < 8_000
@@ -368,7 +362,6 @@ def test_whatever_is_stored_is_found_again(
         assert kept is blocks
         assert gone is None
         return
-    assert gone is not None
     reference = only(kept)
     assert Path(gone.path).read_bytes() == text.encode()
     assert gone.path in reference

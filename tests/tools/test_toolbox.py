@@ -207,7 +207,6 @@ class TestToolsThatComeAndGo:
             box.turn_over()
         before = array(box)
         changed = box.at_reset()
-        assert changed is not None
         assert changed.demoted == (("mcp__box__send", 3),)
         assert array(box) != before
         assert [event.tool for event in room.payloads(ToolDemoted)] == ["mcp__box__send"]
@@ -222,7 +221,6 @@ class TestToolsThatComeAndGo:
         assert box.redeclare(engine, LANE, now=20.0, behind=500_000, requests=1) is None
         assert array(box) == before
         changed = box.redeclare(engine, LANE, now=20.0, behind=1_000, requests=1_000)
-        assert changed is not None
         assert changed.demoted == (("mcp__box__send", 20),)
         assert [event.idle_turns for event in room.payloads(ToolDemoted)] == [20]
         assert send(engine, box, 2).core.expectation.reset == "tools_redeclared"
@@ -253,7 +251,6 @@ class TestToolsThatComeAndGo:
         send(engine, box, 1)
         do(box, call("discover_tools", query="select:mcp__box__send"))
         changed = box.redeclare(engine, LANE, now=20.0, behind=3_000, requests=1)
-        assert changed is not None
         assert changed.added == ("mcp__box__send",)
         assert send(engine, box, 2).core.expectation.reset == "tools_redeclared"
         assert box.redeclare(engine, LANE, now=40.0, behind=3_000, requests=1) is None

@@ -98,7 +98,6 @@ def test_settings_that_changed_wait_for_the_next_reset() -> None:
     assert again.definitions() == tools.definitions()
     assert again.carrier == "references"
     changed = again.at_reset()
-    assert changed is not None
     assert set(changed.deferred) == {each.name for each in GITHUB}
 
 
@@ -152,7 +151,6 @@ def test_without_discovery_nothing_is_deferred_and_late_tools_wait_for_a_reset()
     assert tools.findable() == ()
     assert resolves(tools, "mcp__late__x")
     changed = tools.at_reset()
-    assert changed is not None
     assert changed.added == ("mcp__late__x",)
 
 
@@ -215,7 +213,6 @@ def test_what_was_found_is_declared_when_that_is_decided() -> None:
     assert tools.pending == ("mcp__github__create", "mcp__github__search")
     assert resolves(tools, "mcp__github__create")
     changed = tools.redeclare()
-    assert changed is not None
     assert changed.added == ("mcp__github__create", "mcp__github__search")
     assert tools.definitions()[: len(before)] == before, "appended: what stands before keeps its bytes"
     assert tools.declared[-2:] == changed.added

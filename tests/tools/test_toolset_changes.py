@@ -80,7 +80,6 @@ def test_a_declared_tool_that_is_described_anew_keeps_its_bytes_and_runs_as_it_i
     assert tools.definitions() == before
     assert tools.resolve(call(changed.name)) == ResolvedCall(changed, {})
     redeclared = tools.at_reset()
-    assert redeclared is not None
     assert redeclared.changed == (changed.name,)
     assert (redeclared.added, redeclared.removed, redeclared.deferred) == ((), (), ())
 
@@ -144,7 +143,6 @@ def test_at_a_reset_what_was_found_and_used_is_declared_and_the_rest_goes_back(c
     tools.discover(tools.findable())
     tools.usage.observe([used("mcp__github__search")])
     changed = tools.at_reset()
-    assert changed is not None
     assert changed.added == ("mcp__github__search",)
     assert tools.declared[-1] == "mcp__github__search"
     assert tools.deferred == ("mcp__github__close", "mcp__github__create")
@@ -163,7 +161,6 @@ def test_at_a_reset_what_an_item_still_declares_is_not_declared_twice() -> None:
     assert tools.discover(GITHUB[:2]).messages == ()
     assert resolves(tools, "mcp__github__search")
     changed = tools.at_reset([Message("user", (Text("a summary"),))])
-    assert changed is not None
     assert changed.added == ("mcp__github__create", "mcp__github__search")
 
 
@@ -171,7 +168,6 @@ def test_at_a_reset_vanished_tools_leave_the_array() -> None:
     tools = toolset((*CORE, *HOST, *GITHUB))
     tools.remove(["zeta", "mcp__github__close"], "the server github disconnected")
     changed = tools.at_reset()
-    assert changed is not None
     assert changed.removed == ("zeta", "mcp__github__close")
     assert not {"zeta", "mcp__github__close"} & set(tools.declared)
     assert "unavailable" in refused(tools, "zeta"), "the history may still speak of it"
@@ -184,7 +180,6 @@ def test_at_a_reset_the_mode_is_applied_anew() -> None:
     tools.add([tool("mcp__late__x")])
     assert tools.deferred == ("mcp__late__x",), "what comes late is deferred in every mode"
     changed = tools.at_reset()
-    assert changed is not None
     assert changed.added == ("mcp__late__x",), "and declared where it fits"
     large = [tool(f"mcp__large__{n}", words=1_500) for n in range(90)]
     tools.add(large)
@@ -198,12 +193,10 @@ def test_a_demoted_tool_that_is_used_again_is_declared_again() -> None:
         tools.usage.observe([used("eta", start=turn)])
         tools.usage.turn()
     changed = tools.at_reset()
-    assert changed is not None
     assert changed.demoted == (("zeta", 2),)
     tools.discover(tools.findable())
     tools.usage.observe([used("zeta", start=50)])
     changed = tools.at_reset()
-    assert changed is not None
     assert changed.added == ("zeta",)
 
 

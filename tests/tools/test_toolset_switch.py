@@ -102,6 +102,5 @@ def test_what_is_pending_is_declared_at_a_reset_that_keeps_the_history() -> None
         tools.usage.turn()
     found(tools, NAMES[0])
     changed = tools.at_reset(None)
-    assert changed is not None
     assert changed.added == (NAMES[0],)
     assert tools.pending == (), "else everything would be written a second time"

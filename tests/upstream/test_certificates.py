@@ -140,7 +140,6 @@ def test_a_variable_adds_and_takes_nothing_away(tmp_path: Path, company: Authori
     """Another company's file beside the right one, and none that would switch verification off."""
     other = authority(tmp_path / "other")
     both = trust({"SSL_CERT_FILE": str(other.file), "CURL_CA_BUNDLE": str(company.file)})
-    assert both.context is not None
     names = [dict(part[0] for part in each["subject"]) for each in both.context.get_ca_certs()]
     assert names.count({"commonName": "A company's proxy"}) == 2
     assert (both.context.check_hostname, both.context.verify_mode.name) == (True, "CERT_REQUIRED")

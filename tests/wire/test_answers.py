@@ -61,7 +61,6 @@ def test_an_answer_says_what_the_model_said(dialect: str, form: tuple[bool, bool
     assert calls(answer.message) == [("get_weather", canonical(WEATHER)), ("clock", b"{}")]
     assert answer.id
     assert answer.model
-    assert answer.usage is not None
     assert answer.usage.output > 0
     assert answer.usage.prompt > 1000
 
@@ -132,7 +131,6 @@ def test_the_next_request_is_accepted_and_reads_what_the_first_one_wrote(dialect
     records = here.journal.records()
     assert [record.status for record in records] == [200, 200, 200]
     for record in records[1:]:
-        assert record.usage is not None
         denied = dialect == "gemini" and "tokens are shared with an earlier prompt" in record.why[0]  # by chance
         assert record.usage.read > 1000 or denied, record.why
         assert not any("unlike the request before" in line for line in record.why), record.why

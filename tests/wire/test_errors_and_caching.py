@@ -64,7 +64,6 @@ def test_an_error_body_of_any_kind_is_read(name: str, raw: bytes) -> None:
 )
 def test_paths_name_their_dialect(path: str, name: str, model: str) -> None:
     found = dialect_of(path)
-    assert found is not None
     assert (found[0].name, found[1]) == (name, model)
 
 

@@ -27,7 +27,6 @@ def put(dialect: str, raw: dict[str, Any], *texts: str, joined: bool = False, **
     body = body_of(dialect, raw)
     stable, context = (*texts, "", "")[:2]
     made = inject(body, stable, context, {int(at[1:]): [text] for at, text in before.items()}, joined=joined)
-    assert made is not None
     assert len(body_of(dialect, made.raw).blocks) == made.blocks
     return json.loads(made.raw), made
 
@@ -187,13 +186,11 @@ class TestSaid:
         messages = [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "t", "input": {}}]}]
         body = body_of("anthropic", {"messages": [*messages, {"role": "user", "content": blocks}]})
         found = newest_user_text(body)
-        assert found is not None
         assert (found.block, found.words) == (2, "a")
 
     def test_a_note_of_the_clients_behind_it_does_not_hide_it(self) -> None:
         body = body_of("anthropic", {"messages": [*HI, {"role": "system", "content": "be brief"}]})
         found = newest_user_text(body)
-        assert found is not None
         assert (found.block, found.words) == (0, "hi")
 
     @pytest.mark.parametrize(
@@ -216,7 +213,6 @@ class TestSaid:
         found = newest_user_text(
             body_of("openai_chat", {"messages": [{"role": "user", "content": [text("look"), picture]}]})
         )
-        assert found is not None
         assert (found.block, found.words) == (0, "look")
 
     @pytest.mark.parametrize("dialect", CALLS)
@@ -258,7 +254,6 @@ def test_recorded_bodies_keep_every_other_byte(shape: shapes.Shape) -> None:
     assert isinstance(body, Body)
     spoken = newest_user_text(body)
     made = inject(body, S, C, {} if spoken is None else {spoken.block: [D]})
-    assert made is not None
     after = dialect.parse(made.raw, model=model)
     assert isinstance(after, Body)
     assert len(after.blocks) == made.blocks

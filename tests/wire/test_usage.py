@@ -168,7 +168,6 @@ def test_the_last_event_counts_without_a_blank_line_after_it() -> None:
 )
 def test_responses_that_are_not_streamed(dialect: str, response: Any, expected: tuple[int, ...]) -> None:
     found = tapped(dialect, [json.dumps(response, indent=2).encode()]).usage
-    assert found is not None
     assert (found.input, found.read, found.written, found.output) == expected
 
 
@@ -288,7 +287,6 @@ def test_a_lone_surrogate_in_a_response_hides_nothing() -> None:
 def test_a_later_sum_replaces_an_older_split() -> None:
     delta = {"type": "message_delta", "usage": {"cache_creation_input_tokens": 0, "output_tokens": 5}}
     found = tapped("anthropic", [sse((None, START), (None, delta))]).usage
-    assert found is not None
     assert found.written == 0
 
 
@@ -354,7 +352,6 @@ def test_a_repeated_sum_of_writes_keeps_its_split() -> None:
 def test_another_sum_of_writes_has_no_split() -> None:
     delta = {"type": "message_delta", "usage": {"cache_creation_input_tokens": 50}}
     found = tapped("anthropic", [sse((None, START), (None, delta))]).usage
-    assert found is not None
     assert found.writes == ((UNSPLIT, 50),)
 
 

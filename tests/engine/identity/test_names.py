@@ -40,7 +40,6 @@ def test_our_own_header_comes_first() -> None:
     desk = Desk()
     shape = run_of("claude-code-2.1.325", "basic")[0]
     found = desk.replay(shape, **{"x-holdfast-session": "mine"})
-    assert found is not None
     assert found.lane.id == "mine/main/claude-opus-5-5"
     assert found.why == "header x-holdfast-session"
     assert desk.reads == 0
@@ -57,12 +56,8 @@ def test_our_session_keeps_a_clients_sub_agents_apart() -> None:
     desk = Desk()
     own = {"x-holdfast-session": "mine"}
     main, sub = [desk.replay(shape, **own) for shape in run_of("claude-code-2.1.325", "agent")[:2]]
-    assert main is not None
-    assert sub is not None
     assert (sub.lane.session, sub.lane.parent, sub.lane.subagent) == ("mine", main.lane.id, True)
     *_, turn, child = [desk.replay(shape, **own) for shape in run_of("opencode-1.18", "anthropic")]
-    assert turn is not None
-    assert child is not None
     assert child.lane.id != turn.lane.id
     assert child.lane.parent == turn.lane.id
 
@@ -86,9 +81,6 @@ def test_a_codex_thread_is_a_sub_agent_of_its_session() -> None:
     main = desk.replay(shape)
     first = desk.replay(shape, **{"thread-id": "t1", "x-codex-parent-thread-id": session})
     second = desk.replay(shape, **{"thread-id": "t2", "x-codex-parent-thread-id": "t1"})
-    assert main is not None
-    assert first is not None
-    assert second is not None
     assert {each.lane.session for each in (main, first, second)} == {session}
     assert (first.lane.agent, first.lane.subagent, first.lane.parent) == ("t1", True, main.lane.id)
     assert (second.lane.agent, second.lane.parent) == ("t2", first.lane.id)

@@ -69,7 +69,6 @@ def test_the_engines_row_is_kept_and_the_lane_found_again(tmp_path: Path) -> Non
     assert {lane.id for lane in lanes} == {lanes[0].id}
     with open_store(tmp_path / "h.db") as store:
         row = store.lane(lanes[0].tenant, lanes[0].id)
-        assert row is not None
         assert (row.started_at, row.session, row.client) == (int(NOW * 1e6), lanes[0].session, "my-agent")
         assert row.model == "claude-sonnet-4-5"
         assert store.session(lanes[0].tenant, lanes[0].session) is not None
@@ -169,7 +168,6 @@ def test_rows_of_somebody_else_are_no_matter(tmp_path: Path, data: bytes | str |
     with open_store(tmp_path / "h.db") as store:
         lane = _send(Desk(store), "Hello").lane
         row = store.lane(lane.tenant, lane.id)
-        assert row is not None
         assert row.data is not None
         raw = row.data.replace(b"chain-1", b"other-1") if isinstance(data, str) else data
         fields = {name: getattr(row, name) for name in row.__struct_fields__} | {"data": raw}

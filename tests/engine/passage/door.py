@@ -136,7 +136,6 @@ class Door:
 
     def rows(self) -> list[Row]:
         """The calls that are stored, oldest first."""
-        assert self.store is not None
         self.store.write(op.PutSession(Session(tenant="-", id="-", started_at=0))).result(30)  # it comes behind them
         return self.store.calls()
 
@@ -148,8 +147,6 @@ def whole_of(answer: HttpResponse) -> bytes:
 def same(row: Row, exchange: Exchange) -> None:
     """What is stored is what was billed."""
     billed = exchange.record.usage
-    assert row.usage is not None
-    assert billed is not None
     assert (row.usage.input, row.usage.read, row.usage.output) == (billed.input, billed.read, billed.output)
     assert row.usage.written == billed.written
 

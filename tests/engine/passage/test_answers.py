@@ -39,8 +39,6 @@ def cut_at(places: list[int]) -> Callable[[bytes], list[bytes]]:
 def estimated(row: Row, exchange: Exchange) -> None:
     """What is stored of an answer without its end is what was billed for the prompt, and an estimate."""
     billed = exchange.record.usage
-    assert row.usage is not None
-    assert billed is not None
     assert (row.usage.input, row.usage.read, row.usage.written) == (billed.input, billed.read, billed.written)
     assert 0 < row.usage.output <= billed.output
     assert row.verdict is not None
@@ -79,10 +77,7 @@ def test_any_pieces(dialect: str, encoding: str, places: list[int]) -> None:
     door = Door()
     passage = door.begin(**streaming(1, dialect))
     exchange = door.carry(passage, encoding=encoding, cut=cut_at(places), query={"alt": "sse"})
-    assert passage.prepared is not None
-    assert passage.prepared.verdict is not None
     billed = exchange.record.usage
-    assert billed is not None
     assert passage.prepared.verdict.usage.prompt == billed.prompt
     assert passage.prepared.verdict.usage.output == billed.output
 
@@ -108,8 +103,6 @@ def test_an_error_status_wrote_nothing(door: Door, status: int) -> None:
     assert row.first_token_at is None
     assert believed(door, passage) == 0
     again, exchange = door.send(raw_of(talk(1)))
-    assert again.prepared is not None
-    assert again.prepared.verdict is not None
     assert again.prepared.verdict.explained
     same(door.rows()[-1], exchange)
 
@@ -160,8 +153,6 @@ def test_a_stream_that_the_provider_cuts(door: Door, dialect: str, at: str) -> N
     same(door.rows()[-1], exchange)
     if dialect != "gemini":  # whose cache promises nothing
         assert (blocks > 0) == (at != "early")
-        assert again.prepared is not None
-        assert again.prepared.verdict is not None
         assert again.prepared.verdict.explained
 
 

@@ -53,7 +53,6 @@ def test_what_was_made_is_named_by_the_next_request(doors: Callable[..., Door]) 
     assert json.loads(request.raw)["cachedContent"].startswith("cachedContents/")
     assert "systemInstruction" not in json.loads(request.raw)
     row = door.rows()[named[0]]
-    assert row.usage is not None
     assert row.usage.read > 3_000
 
 
@@ -61,7 +60,6 @@ def test_what_could_not_be_made_is_not_named(doors: Callable[..., Door]) -> None
     door = doors(CONTENTS)
     for turns in range(6):
         passage, _ = door.send(raw_of(talk(turns), "gemini"), "gemini")
-        assert passage.prepared is not None
         assert passage.prepared.use is None
         for call in passage.prepared.before:
             door.engine.chore_done(passage.lane, call, 0, b"", now=door.clock.now())
@@ -84,8 +82,6 @@ def test_an_object_that_vanished(warm: tuple[Door, int], encoding: str) -> None:
     assert exchange.answer.status == 200
     row = door.rows()[-1]
     assert row.status == "settled"
-    assert row.usage is not None
-    assert exchange.record.usage is not None
     assert row.usage.prompt == exchange.record.usage.prompt
     assert passage.refused(403, refused.body) is None  # it names nothing any more
     following = door.begin(raw_of(talk(turns + 1), "gemini"), "gemini")

@@ -88,8 +88,6 @@ def reread(trace: Trace, facts: ModelFacts, contender: Contender) -> int:
 
     def sent(turn: TimedRequest, prepared: ReplayedCall) -> None:
         nonlocal repaired
-        assert turn.body is not None
-        assert prepared.whole is not None
         body = reader.parse(DIALECTS[turn.body.dialect], prepared.raw, model=facts.name)
         assert isinstance(body, Body)
         found, billed = reader.read(body, facts_of(body)).prompt, prepared.core.prompt

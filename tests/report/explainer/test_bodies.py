@@ -53,7 +53,6 @@ def test_a_clock_is_named_with_its_byte_and_its_cure() -> None:
     assert told(report) == [(number, "system_prompt_changed") for number in range(2, 7)]
     found = breaks(report)[2]
     body = records[3].body
-    assert body is not None
     assert found.offset is not None
     assert (found.path, found.cure, found.setting) == ("system[1]", "clock", 'cache.repair = "values"')
     assert body[: found.offset].endswith(b"13:0")
@@ -110,7 +109,6 @@ def test_two_at_once_are_a_race() -> None:
 def test_what_the_provider_lost_is_not_held_against_the_client() -> None:
     records = sent(growing(5), "anthropic", SONNET)
     usage = records[3].usage
-    assert usage is not None
     records[3] = replace(records[3], usage=billed(read=0, short=usage.prompt - usage.input, input=usage.input))
     assert told(explained(records)) == [(4, "likely_server_side")]
 

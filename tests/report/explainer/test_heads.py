@@ -60,12 +60,9 @@ def test_what_differs_is_named_with_its_place_its_tokens_and_their_price() -> No
     assert (note.cure, note.before, note.request, note.gap_s, note.path) == ("clock", "s1", 1, 10.0, "system[1]")
     assert note.what == "The clock at system[1] changes on every request"
     body = records[1].body
-    assert body is not None
     assert note.offset is not None
     assert body[: note.offset].endswith(b"13:0")
     could, did = two(BEFORE)[1].usage, records[1].usage
-    assert could is not None
-    assert did is not None
     assert note.tokens == could.read - did.read > 3_000, "what the same head would have read"
     assert note.cost_usd is not None
     assert note.cost_usd > 0

@@ -55,7 +55,6 @@ def test_recorded_sessions(name: str) -> None:
     turns: list[Turn] = []
     before = steps[0].at
     for step in steps:
-        assert step.usage is not None
         assert step.at is not None
         assert before is not None
         covers = step.usage.read + step.usage.written
@@ -63,8 +62,6 @@ def test_recorded_sessions(name: str) -> None:
         turns.append(Turn(step.at - before, covers, anew, step.usage.input, step.usage.output))
         before = step.at
     first = steps[0].usage
-    assert first is not None
-    assert found.totals.ttl is not None
     assert found.totals.ttl.all_5m == pytest.approx(cost(replay(turns, first.read, "5m")), rel=TOLERANCE)
     assert found.totals.ttl.all_1h == pytest.approx(cost(replay(turns, first.read, "1h")), rel=TOLERANCE)
 
@@ -82,7 +79,6 @@ def test_what_is_still_read_after_an_expiry_is_what_others_keep() -> None:
 
 def test_no_cache_is_all_plain_input() -> None:
     found = explained(lines([billed(input=100, short=8_000), billed(read=8_000, short=500)])).totals.ttl
-    assert found is not None
     assert found.no_cache == cost([billed(input=8_100), billed(input=8_503)])
     assert found.requests == 2
 
@@ -97,7 +93,6 @@ def test_pauses_are_advised_on_with_the_figures_of_their_session() -> None:
     pauses = [Turn(1_000.0, 20_000 + number * 500) for number in range(12)]
     report = explained(log(pauses, replay(pauses, 12_000, "5m")))
     found = report.sessions[0].breaks[-1]
-    assert report.totals.ttl is not None
     assert found.cause == "ttl_expired_5m"
     assert found.setting == 'cache.client_markers = "manage"'
     assert f"${report.totals.ttl.as_billed:.2f}" in (found.advice or "")

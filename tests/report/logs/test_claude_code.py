@@ -231,7 +231,6 @@ def as_transcript(trace: Trace, path: Path, clock: float) -> Path:
     for step in trace.steps:
         assert step.at is not None
         assert step.first_token_at is not None
-        assert step.usage is not None
         if step.reset == "compaction":
             talk.compacts(clock + step.at)
         talk.asks(clock + step.at, chars=min(4000, step.number * 97 % 5000))

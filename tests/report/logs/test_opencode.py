@@ -218,7 +218,6 @@ def served(command: list[str], place: Place, environment: dict[str, str]) -> Ite
         command, cwd=place.work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     stdout = process.stdout
-    assert stdout is not None
     address = next(line.split()[-1] for line in stdout if "listening" in line)
     reader = threading.Thread(target=stdout.read, daemon=True)  # a program whose output nobody reads stops
     reader.start()

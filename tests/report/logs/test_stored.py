@@ -84,13 +84,11 @@ def test_breaks_and_resets_are_told_as_they_were_found(workday: Workday, found: 
             assert (told.cause, told.reset, told.tokens) == (finding.cause, finding.reason, finding.tokens)
             assert told.dollars == finding.dollars
     clock = found["clock"].told
-    assert clock is not None
     assert (clock.cause, clock.path, clock.cure) == ("system_prompt_changed", "system[1]", "clock")
     assert clock.offset is not None
     assert clock.advice is not None
     assert clock.setting is not None
     past = found["past"].told
-    assert past is not None
     assert (past.cause, past.reset) == (None, "bypassed")
 
 

@@ -149,7 +149,6 @@ def test_a_cure_without_breaks_is_named_without_them_and_what_is_to_be_typed_is_
 def test_other_lifetimes_are_compared_with_what_was_billed() -> None:
     report = usual()
     ttl = report.totals.ttl
-    assert ttl is not None
     part = section(read(explain_page(report)), "Another lifetime")
     assert f"Cheapest: all for 5 minutes, {texts.dollars(ttl.as_billed - ttl.all_5m)} less" in part.text
     figures = [each.text for each in part.one("svg").all("text", "figure")]

@@ -72,7 +72,6 @@ def answer(number: object, method: str, params: dict[str, object]) -> None:
 if how == "parent":  # of a child that does not want to end
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-    assert child.stdout is not None
     child.stdout.readline()
     note(child.pid)
 if how == "stubborn":
