@@ -12,7 +12,7 @@ class ArgumentError(HoldfastError, TypeError):
 
 
 def wrong_argument(what: str, value: object, wanted: str) -> ArgumentError:
-    """`what` got this value; `wanted` says what to give instead, with an example."""
+    """Return the error for the argument `what`; `wanted` describes a valid value, with an example."""
     return ArgumentError(f"{what} got {kind_of(value)}; give {wanted}")
 
 

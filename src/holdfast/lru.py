@@ -1,4 +1,4 @@
-"""A mapping of bounded size that evicts what was used longest ago."""
+"""A mapping of bounded size that evicts the least recently used items."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Costs(Struct, frozen=True):
         return max([price for _, price in self.writes], default=self.input)
 
     def of(self, usage: Usage | Outcome) -> float:
-        """The prompt's cost; what is answered costs the same under every plan."""
+        """Return the cost of the prompt; the output costs the same under every plan."""
         written = 0.0
         for ttl, tokens in usage.writes:
             written += tokens * self.write(ttl)

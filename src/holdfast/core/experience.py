@@ -162,7 +162,7 @@ def encode(experience: Experience) -> bytes:
 
 
 def decode(data: bytes) -> Experience:
-    """What was learned; nothing for another version, because it can be learned again."""
+    """Decode stored experience. Data of another version gives an empty one, which is learned again."""
     try:
         found = msgspec.msgpack.decode(data, type=Experience)
     except msgspec.DecodeError:
@@ -175,7 +175,7 @@ def decode(data: bytes) -> Experience:
 
 
 def merged(stored: Experience, mine: Experience, base: Experience) -> Experience:
-    """What is stored, with what was added to `base` here."""
+    """Return what is stored plus the difference between `base` and `mine`."""
     changed = {agent: held for agent, held in mine.objects.items() if base.objects.get(agent) != held}
     return Experience(
         version=mine.version,

@@ -160,7 +160,7 @@ class AgentContents(Struct, frozen=True):
         return self._with(begun)
 
     def created(self, create: Create, name: str, expires: float, tokens: int, now: float) -> AgentContents:
-        """It exists; tokens and end are what the provider says."""
+        """Record the created object with the token count and expiry reported by the provider."""
         known = self.creating(create, now).held[create.offer.identity]
         return self._with(structs.replace(known, name=name, expires=expires, tokens=tokens))
 
@@ -227,7 +227,7 @@ class AgentContents(Struct, frozen=True):
         return structs.replace(left, refused={**self._refused(now), lane: now + UNUSED_S})
 
     def fence(self, lane: str, now: float) -> int:
-        """How many of a lane's contents stand in a live object: these must not be edited."""
+        """Return the number of a lane's contents that live objects cover and that must not be edited."""
         return max((each.contents for each in self.held.values() if lane in each.lanes and each.live(now)), default=0)
 
     def _refused(self, now: float) -> dict[str, float]:

@@ -104,7 +104,7 @@ def _fronts(situation: Situation, last: int) -> Iterator[int]:
 
 
 def _poorer(plan: Plan, situation: Situation, theirs: tuple[Mark, ...], ours: Sequence[int], how: str) -> Plan:
-    """Ours as short as they may be: nothing shorter stands in front of what lives long."""
+    """Give our markers the shortest lifetime allowed: none may precede a longer-lived one."""
     prompt, short = situation.prompt, Mark(0, situation.model.default_ttl or "")
     marks = list(theirs)
     for block in ours:
@@ -118,7 +118,7 @@ def _poorer(plan: Plan, situation: Situation, theirs: tuple[Mark, ...], ours: Se
 
 
 def _client(plan: Plan, situation: Situation) -> Plan:
-    """What the client asks for, and what is pinned as far as it fits."""
+    """Return the client's own markers and those pinned markers that fit."""
     pinned = replace(plan, marks=ordered(situation.prompt, situation.pinned, situation.model), mode="", probe=0.0)
     keeping = replace(situation, settings=replace(situation.settings, client_markers="respect"))
     least = combined(replace(pinned, strategy="economic"), keeping)

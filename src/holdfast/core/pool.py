@@ -45,7 +45,7 @@ class _Saved(Struct):
 
 
 class Pool:
-    """What is believed alive. Times come in; nothing here waits or stores."""
+    """The entries believed to be alive. All times are parameters; it neither waits nor stores."""
 
     def __init__(self, model: ModelFacts, *, room: Room | None = None) -> None:
         self.model = model
@@ -131,7 +131,7 @@ class Pool:
         return self.cache.begin(prompt, now)
 
     def enter(self, outcome: Outcome, now: float) -> None:
-        """Begin a request with what was decided of it."""
+        """Begin a request with the outcome decided for it."""
         if isinstance(self.cache, _BY_ENTRY):
             self.cache.enter(outcome, now)
 

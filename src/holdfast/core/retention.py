@@ -58,7 +58,7 @@ _LONG, _MIXED = Lifetimes("long", "long"), Lifetimes("long", "short")
 
 
 class RetentionChange(Struct, frozen=True):
-    """A zone whose lifetime became another one."""
+    """A change of a zone's lifetime."""
 
     zone: Zone
     before: Lifetime

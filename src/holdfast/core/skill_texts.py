@@ -166,7 +166,7 @@ def _in_bodies(old: str, new: str, at: int, before: _Index | None, after: _Index
 
 
 def _differ(old: _Body, new: _Body, here: bool) -> bool:
-    """Whether a body changed. Of one whose end is open that is only said if the texts part in it."""
+    """Return whether a body changed. If the end of one is open, only a difference `here` counts."""
     return old.text != new.text and (here or not (old.open or new.open))
 
 

@@ -204,7 +204,7 @@ def _last_mark(before: Sent, model: ModelFacts) -> Mark | None:
 
 
 def _in_reach(prompt: Prompt, entries: Sequence[tuple[int, Entry]], now: float, model: ModelFacts) -> int:
-    """Tokens of the longest of these entries that the provider's lookup comes to."""
+    """Return the tokens of the longest of these entries that the provider's lookup can find."""
     if not entries:
         return 0
     known = rules(model)

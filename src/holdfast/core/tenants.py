@@ -67,7 +67,7 @@ class Tenant:
         return pool
 
     def cold(self) -> None:
-        """The provider's caches are known to be empty; what was learned stays."""
+        """Forget the entries, since the provider's caches are empty; what was learned stays."""
         self.pools.clear()
         self.alone.clear()
 

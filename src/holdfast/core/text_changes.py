@@ -40,7 +40,7 @@ _BORDERS = frozenset(' \t\r\n"\\')
 
 
 class TextChange(Struct, frozen=True, omit_defaults=True):
-    """`removed` stood where `added` stands; `at` is the byte in the block's new text."""
+    """A replacement of `removed` by `added`; `at` is the byte offset in the block's new text."""
 
     at: int
     removed: str = ""

@@ -72,7 +72,7 @@ class AgentRun(Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> int:
-        """How often the conversation was told that memory had changed."""
+        """The number of notices in the conversation about changed memory."""
         return sum(isinstance(each, MemorySurfaced) and each.why == "changed" for each in self.events)
 
 
@@ -127,7 +127,7 @@ async def _converse(
     turns: Sequence[DemoTurn],
     on_turn: Callable[[], None],
 ) -> tuple[float, ...]:
-    """All that is said; gives the pauses that were longer than five minutes."""
+    """Run all turns; return the pauses longer than five minutes, in seconds."""
     entries, pauses = remember(knowledge), list[float]()
     session = await sessions.create()
     reports = "\n".join(f"- {report}" for report in await _scouts(arm, sessions, session))

@@ -37,7 +37,7 @@ class _Scene(Struct, frozen=True):
 
 
 def asked(number: int, turn: DemoTurn) -> str:
-    """What the user says: numbered, so that the same words later are another ask."""
+    """Return the user's message, numbered so that a repeated text differs."""
     return f"{number + 1}. {turn.ask}"
 
 
@@ -46,7 +46,7 @@ def scout_task(part: str) -> str:
 
 
 def model(turns: Sequence[DemoTurn]) -> Callable[[Request], Reply]:
-    """The script: what the model says to a request."""
+    """Return the scripted model, which replies to a request."""
 
     def reply(request: Request) -> Reply:
         if SUMMARIZE in _text(request.messages[-1]):

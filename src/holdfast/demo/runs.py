@@ -106,7 +106,7 @@ def progress(title: str, turns: int) -> Iterator[Callable[[], None]]:
 
 
 def _looked_at(config: Config) -> DemoRun:
-    """What the gateway's store says of a run."""
+    """Read a run's results from the gateway's store."""
     store = open_existing(config.settings.store.url)
     if store is None:
         raise HoldfastError("the demo stored nothing; check that the temporary directory can be written to.")

@@ -53,7 +53,7 @@ _PARAMETERS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 class DemoTurn(Struct, frozen=True):
-    """A user's turn: what is asked, and the calls the model makes before it answers."""
+    """A turn: the user's message, the model's tool calls and its answer."""
 
     ask: str
     calls: tuple[tuple[str, dict[str, Any]], ...]

@@ -28,7 +28,7 @@ Check = Callable[[], Iterable[CheckResult]]
 
 
 def checked(topic: str, check: Check) -> list[CheckResult]:
-    """What a check says; whatever goes wrong in it is a finding too."""
+    """Run a check and return its results; any exception becomes a result too."""
     try:
         return list(check())
     except HoldfastError as problem:

@@ -59,7 +59,7 @@ def _last_price(today: date) -> date | None:
 
 
 def stored(config: Config) -> tuple[list[CheckResult], tuple[TipAdvice, ...]]:
-    """What the store says: models of which nothing is known, and the tips that apply."""
+    """Return results from the store about unknown models, and the tips that apply."""
     store = open_existing(config.settings.store.url, busy_timeout=0.3)
     if store is None:
         return [], ()
@@ -108,7 +108,7 @@ _FLOOR_CURE = (
 
 
 def floors(config: Config) -> Iterator[CheckResult]:
-    """Agents whose model has a high floor, and whose prompts are not to be padded up to it."""
+    """Report agents without padding whose model has a high floor."""
     for agent in (None, *config.agents):
         settings = config.settings if agent is None else config.for_agent(agent)
         if settings.agent.model is None or settings.cache.padding != "off":

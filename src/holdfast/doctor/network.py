@@ -134,7 +134,7 @@ def port(config: Config) -> Iterator[CheckResult]:
 
 
 def client(name: str, program: str) -> Iterator[CheckResult]:
-    """Its version, as it says it."""
+    """Report a client's version, as printed by its program."""
     line = ""
     try:
         with subprocess.Popen(

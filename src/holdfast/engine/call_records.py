@@ -234,7 +234,7 @@ def abandoned(
 
 
 def failed(call: str, model: str, error: str, usage: Usage | None = None) -> LlmCallFailed:
-    """`usage` is what was billed all the same, as far as is known."""
+    """Return the event of a failed call. `usage` is what was billed nevertheless, if known."""
     used = usage or Usage()
     return LlmCallFailed(
         call=call,

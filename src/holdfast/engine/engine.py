@@ -162,7 +162,7 @@ class EngineCore(Beside):
             return verdict
 
     def _judged(self, prepared: PreparedCall, usage: Usage, now: float) -> Verdict:
-        """What was billed against what was predicted."""
+        """Compare the billed usage with the prediction and return the verdict."""
         state, lane, found = self.state, prepared.lane, prepared.core
         tenant, ledger = state.tenant(lane.tenant), state.fresh(lane, now)
         if found.request.model.ref not in tenant.loaded:

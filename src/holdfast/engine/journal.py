@@ -42,7 +42,7 @@ _response = re.compile(rb'"function_?[Rr]esponse"\s*:\s*\{[^{}]*?"name"\s*:\s*"(
 
 
 def owner_of(prepared: PreparedCall, finding: Finding, told: Case, cure: Cure) -> str | None:
-    """`told` and `cure` are what is known of the texts at the divergence: a system text has parts of several owners."""
+    """Return the owner of the diverging block; `told` and `cure` tell owners of a system text apart."""
     divergence, prompt = finding.divergence, prepared.core.prompt
     if (skills := skill_owner(told, cure)) is not None:
         return skills
@@ -81,7 +81,7 @@ class CallJournal:
         self._worker = Worker("holdfast-reports")
 
     def report_to(self, reports: Reports) -> None:
-        """Where break reports go, if nobody has said so before."""
+        """Set the directory for break reports unless one is set already."""
         self._reports = self._reports or reports
 
     def flush(self) -> None:

@@ -72,11 +72,11 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
 
 
 class Arrival(Struct, frozen=True):
-    """A request as it comes to the engine."""
+    """A request as it arrives at the engine."""
 
     body: Body
     reading: Reading
-    """What the client's prompt readers make of `body`."""
+    """The result of the client's prompt readers for `body`."""
     lane: Lane
     options: PrepareOptions
     now: float
@@ -131,7 +131,7 @@ class PreparedCall(Struct, kw_only=True):
 
     @property
     def markers(self) -> tuple[tuple[str, str], ...]:
-        """Where markers stand in what is sent: path and lifetime."""
+        """The markers of the sent request: path and lifetime."""
         path = self.path
         return tuple([(path(mark.block), mark.ttl) for mark in self.core.plan.marks])
 

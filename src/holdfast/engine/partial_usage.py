@@ -18,21 +18,21 @@ ENDED = "the process that carried it ended"
 
 
 class Partial(Struct, frozen=True):
-    """What is known of an answer that began and has no end: the usage that the provider had told by then, if any, and
-    how many tokens it had said, estimated."""
+    """An answer that was cut off: the provider's usage so far, None if it sent none, and the estimated tokens of its
+    output."""
 
     usage: Usage | None = None
     output: int = 0
 
     def billed(self, prompt: Usage) -> Usage:
-        """The provider's own counts, or `prompt` where it told none, and what the model had said."""
+        """Return the provider's usage, or `prompt` if it sent none, with at least the output received."""
         usage = self.usage or prompt
         return replace(usage, output=max(usage.output, self.output))
 
 
 def billed(partial: Partial, prepared: planner.PlannedRequest, tenant: Tenant) -> Usage:
-    """What was billed for a planned call: without a word of the provider, what was predicted. Estimates are in its
-    tokens as far as they are known."""
+    """Return what a planned call was billed: the prediction if the provider sent no usage. Estimated tokens are
+    converted to the model's as far as its calibration is known."""
     experience, ref = tenant.experience, prepared.request.model.ref
     output = experience.calibration.tokens(ref, partial.output)
     return facts.price(replace(partial, output=output).billed(prepared.predicted(experience)), ref)

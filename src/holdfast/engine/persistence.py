@@ -81,7 +81,7 @@ class Persistence:
 
     @property
     def down(self) -> bool:
-        """Whether nothing can be made durable just now. Without a store nothing has to be."""
+        """Whether writes cannot be made durable at the moment. False without a store."""
         return self._store is not None and self._store.down
 
     def end_left_behind(self) -> None:
@@ -169,7 +169,7 @@ class Persistence:
             )
 
     def late(self, problem: Exception) -> None:
-        """What was to be durable was waited for in vain."""
+        """Record that waiting for a durable write timed out."""
         if self._store is not None:
             self._store.late(problem)
 
@@ -290,7 +290,7 @@ class Persistence:
         return Tenant() if self._experience is None else Tenant(self._experience.load(name))
 
     def save_tenant(self, name: str, tenant: Tenant) -> None:
-        """Write what was learned behind the request."""
+        """Save what was learned, without delaying the request."""
         if self._experience is not None:
             self._experience.save(name, tenant.experience)
 

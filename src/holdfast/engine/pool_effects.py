@@ -35,7 +35,7 @@ _decoder = msgspec.msgpack.Decoder(tuple[_Written, _Written | None])
 
 
 def effect_of(predicted: Outcome, outcome: Outcome, first_token: float | None) -> Effect:
-    """What a call did; mostly it is what was predicted."""
+    """Return the effect of a call, which mostly is the predicted one."""
     if outcome is predicted:
         return Effect(outcome.at, first_token, outcome.new, outcome.refreshed)
     return effect(predicted, outcome, first_token)
@@ -46,7 +46,7 @@ def effects_of(sent: Effect, alone: Effect) -> bytes:
 
 
 def effects_from(data: bytes) -> Effects | None:
-    """What was stored; None where it cannot be read."""
+    """Decode stored effects; None if they cannot be read."""
     try:
         sent, alone = _decoder.decode(data)
     except msgspec.DecodeError:

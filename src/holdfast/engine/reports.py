@@ -201,7 +201,7 @@ class Reports:
             surplus -= gone
 
     def _lines(self, name: str) -> int:
-        """The lines of a file; only what was added since the last look is read."""
+        """Return the number of lines of a file, reading only what was appended since the last count."""
         path = self.directory / name
         same, size, lines = self._counted.get(name, (0, 0, 0))
         found = path.stat()

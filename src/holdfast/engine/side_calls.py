@@ -159,7 +159,7 @@ class Beside:
             return tuple(due for due in found if due is not None)
 
     def pinged(self, due: DuePing, usage: Usage, *, now: float) -> None:
-        """A ping has been answered: it kept what it read, and costs what was billed."""
+        """Settle an answered ping, which refreshed the entries it read and costs what was billed."""
         with self._lock:
             billed = keepalive.answered(self.state, due, usage, now)
             self.journal.pinged(due.lane, due.call, billed, now)

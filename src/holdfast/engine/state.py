@@ -167,7 +167,7 @@ def size_of(body: Body) -> int:
 
 
 def reference(dialect: Dialect, model: str) -> str:
-    """A model as it is called in what is stored, where there is no body that names it."""
+    """Return the name of a model for stored data, where there is no body with it."""
     return facts_of(Body(raw=b"", dialect=dialect.name, model=model, blocks=(), members={}, end=0)).ref
 
 

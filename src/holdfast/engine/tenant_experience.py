@@ -147,7 +147,7 @@ def _collect(row: _Row) -> None:
 
 
 def _merged(stored: bytes, mine: bytes, base: bytes) -> bytes:
-    """What is stored, with what was learned from `base` to `mine`."""
+    """Return what is stored plus the difference between `base` and `mine`."""
     return experience.encode(merge_experience(*(experience.decode(each) for each in (stored, mine, base))))
 
 

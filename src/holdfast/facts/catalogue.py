@@ -159,7 +159,7 @@ class Facts:
         return table
 
     def _build_all(self, provider: str, where: str) -> None:
-        """Find contradictions of an override while its name can still be told."""
+        """Build every entry of an override, so that an error can name its file."""
         table = self._table(provider)
         for name in table.models:
             group = table.models[name].get("group")

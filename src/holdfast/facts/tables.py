@@ -73,11 +73,11 @@ class ModelTable(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class RouteTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A vendor behind a route: whose facts hold, and what the route changes about them."""
+    """The facts of a vendor behind a route: those of `provider`, changed by the route."""
 
     provider: str | None = None
     efforts: tuple[str, ...] = ()
-    """Levels of effort that the route passes on; a model's others are not taken there."""
+    """Levels of effort that the route accepts."""
     rules: dict[str, Any] = {}
     groups: dict[str, dict[str, Any]] = {}
 

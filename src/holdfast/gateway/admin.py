@@ -50,7 +50,7 @@ GET /healthz says whether it runs. With the admin token (HOLDFAST_HOME/admin-tok
 
 
 class RunStart(msgspec.Struct, frozen=True):
-    """What `holdfast run` says of a run when it begins."""
+    """The body with which `holdfast run` registers a run."""
 
     directory: Annotated[str, msgspec.Meta(max_length=4_096)]
     client: Annotated[str, msgspec.Meta(max_length=64)] = ""
@@ -169,7 +169,7 @@ class Pages:
         return _json(summary)
 
     async def begin_run(self, request: Request) -> Response:
-        """`holdfast run` says where it starts a client: the project whose memory counts for it."""
+        """Register the directory where `holdfast run` starts a client, which decides the project of its memory."""
         try:
             start = msgspec.json.decode(await request.body(), type=RunStart)
         except msgspec.MsgspecError:

@@ -114,7 +114,7 @@ def name_of(word: str) -> str:
 
 
 def _walk(command: tuple[str, ...], at: int, before: Program, depth: int) -> Program:
-    """What the words from `at` on start; `before` is what those in front of them do."""
+    """Return the program that the words from `at` on start; `before` is the effect of those in front."""
     if at >= len(command) or depth > _DEEPEST:
         return Program()
     name = name_of(command[at])
@@ -135,7 +135,7 @@ def _walk(command: tuple[str, ...], at: int, before: Program, depth: int) -> Pro
 def _launched(
     command: tuple[str, ...], at: int, name: str, launcher: _Launcher, before: Program, depth: int
 ) -> Program:
-    """What a launcher starts whose own words begin at `at`."""
+    """Return the program that a launcher starts, whose arguments begin at `at`."""
     after, words, environ, cleared = launcher.after, launcher.words, dict(before.environ), before.cleared
     while at < len(command):
         word = command[at]
@@ -165,7 +165,7 @@ def _launched(
 
 
 def _interpreted(command: tuple[str, ...], at: int, before: Program) -> Program:
-    """The client whose script or module an interpreter runs."""
+    """Return the client that an interpreter runs as a script or module."""
     modules = _python(name_of(command[at])) is not None
     for place in range(at + 1, len(command)):
         word = command[place]
@@ -240,7 +240,7 @@ def _client(word: str) -> str:
 
 
 def _of_file(word: str) -> str:
-    """The client whose package a file belongs to, wherever links to it stand."""
+    """Return the client whose package contains a file, following links."""
     path = shutil.which(word) or (word if os.path.sep in word else "")
     if not path:
         return ""

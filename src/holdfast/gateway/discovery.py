@@ -110,7 +110,7 @@ def _token(config: Config) -> str:
 
 
 def _health(address: str) -> dict[str, Any]:
-    """What a gateway says of itself; empty where it does not."""
+    """Return a gateway's health report, empty if it does not answer."""
     try:
         health = _get(address, "/healthz")
     except _NO_ANSWER:
@@ -192,7 +192,7 @@ def _files(home: Path) -> list[tuple[Path, GatewayFile | None]]:
 
 
 def _remove_dead_files(config: Config) -> None:
-    """Remove files whose process is gone. One whose number another process has by now stays: nothing answers there."""
+    """Remove files of processes that are gone. If the pid was reused, the file stays: nothing answers there."""
     for path, gateway in _files(config.home):
         if gateway is None or not _exists(gateway.pid):
             path.unlink(missing_ok=True)

@@ -31,7 +31,7 @@ _selected = re.compile(r'"selectedType"\s*:\s*"([^"]*)"').search
 
 
 class Variable(Struct, frozen=True):
-    """A variable that holds an address: whose, and with which path at its end."""
+    """A variable that holds the address of `upstream`, ending in `path`."""
 
     name: str
     upstream: str
@@ -180,7 +180,7 @@ def launch(
 def _arguments(
     client: str, behind: Sequence[str], environ: Mapping[str, str], address: str, scratch: Path
 ) -> tuple[str, ...]:
-    """What is put behind the name of a client that is told by an argument."""
+    """Return the arguments for a client that takes the address as an argument."""
     if client == "codex":
         return "-c", f"openai_base_url={json.dumps(address + V1)}"
     if client == "pi" and not (behind and behind[0] in _PI_COMMANDS):
@@ -277,7 +277,7 @@ def _gemini_login(environ: Mapping[str, str]) -> str:
 
 
 def _settings(client: str, home: str) -> str:
-    """The settings of the workspace and then the user's, as they stand in their files."""
+    """Return the text of the workspace's settings file followed by the user's."""
     return "\n".join(_text(folder / f".{client}" / "settings.json") for folder in (Path(), Path(home)))
 
 

@@ -142,7 +142,7 @@ def _shown(text: str) -> str:
 
 
 def preflight(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
-    """What a browser is told that asks before it sends a request of a page."""
+    """Return the headers that answer a browser's CORS preflight request."""
     allowed = [(b"access-control-max-age", b"%d" % _MAX_AGE_S)]
     for name, value in headers:
         if name == b"access-control-request-method":

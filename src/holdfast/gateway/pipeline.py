@@ -171,7 +171,7 @@ class Pipeline:
         return {**call.first, CLIENT_HEADER: started}
 
     async def _carry(self, call: GatewayRequest, body: bytes) -> OwnResponse | None:
-        """`body` is what was received, and goes as it is where nothing was changed."""
+        """Forward the request; `body`, as received, is sent if nothing was changed."""
         passage = call.passage
         raw, verbatim = (body, True) if passage is None or passage.verbatim else (passage.raw, False)
         try:

@@ -57,7 +57,7 @@ class RetentionPeriod(Struct, frozen=True):
         return frozenset(path.stem for path in (self.home / SESSIONS).glob("*.jsonl"))
 
     def sentence(self, store: Store, now: float) -> str:
-        """What is said of it when a gateway starts."""
+        """Describe the retention for the start of a gateway."""
         if not self.days:
             return "for ever (store.retention)."
         begins = self.begins(store)
@@ -73,10 +73,10 @@ class RetentionPeriod(Struct, frozen=True):
         )
 
     def is_news(self, store: Store) -> bool:
-        """Whether nobody was told yet."""
+        """Return whether the retention was not announced yet."""
         return bool(self.days) and not self.chosen and _ANNOUNCED not in store.marks()
 
     def announced(self, store: Store, now: float) -> None:
-        """It was said."""
+        """Record that the retention was announced."""
         if self.is_news(store):
             store.write(op.PutMark(_ANNOUNCED, round(now * _US)))

@@ -33,7 +33,7 @@ class Run(Struct):
 
 
 class RunSummary(Struct, frozen=True):
-    """A run as it is told."""
+    """The summary of a run for reports."""
 
     id: str
     requests: int
@@ -54,12 +54,12 @@ class Runs:
         run.directory, run.client = directory, client
 
     def directory(self, id: str | None) -> str:
-        """Where a run was started; empty where nobody said so."""
+        """Return the directory of a run, empty if unknown."""
         run = None if id is None else self._runs.peek(id)
         return "" if run is None else run.directory
 
     def client(self, id: str | None) -> str:
-        """Which client a run started; empty where nobody said so."""
+        """Return the client of a run, empty if unknown."""
         run = None if id is None else self._runs.peek(id)
         return "" if run is None else run.client
 
@@ -83,7 +83,7 @@ class Runs:
             run.calls[passage.call] = None
 
     def summary(self, id: str) -> RunSummary | None:
-        """What was seen of a run; None where that is no request."""
+        """Return the summary of a run; None if it had no request."""
         run = self._runs.peek(id)
         if run is None or not run.requests:
             return None

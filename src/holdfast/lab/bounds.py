@@ -42,7 +42,7 @@ def best_marks(turns: Sequence[TimedRequest], model: ModelFacts) -> list[tuple[M
 
 
 def billed(turns: Sequence[TimedRequest], marks: Sequence[tuple[Mark, ...]], model: ModelFacts) -> list[Usage]:
-    """What is billed for requests with these markers."""
+    """Return the usage billed for requests with these markers."""
     priced = outcomes([_call(turn, model) for turn in turns], tuple(marks), model)
     return [outcome.usage(turn.output) for turn, outcome in zip(turns, priced, strict=True)]
 

@@ -145,7 +145,7 @@ def _model(name: str, immortal: bool) -> ModelFacts:
 
 
 def _explained(request: Rebuilt, foreseen: int, gap: float) -> Disagreement:
-    """What the trace itself says about it. Only where it says nothing at all is the reason out of reach."""
+    """Explain a disagreement from the trace. It is unknowable only if the trace has no explanation."""
     step = request.step
     assert step.usage is not None
     billed, ttl = step.usage.read, request.marks[-1].ttl if request.marks else "5m"

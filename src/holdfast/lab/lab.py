@@ -112,7 +112,7 @@ class Lab:
         return len(self.traces) * len(self.seeds) * len(self.courses)
 
     def play(self, progress: Progress | None = None) -> None:
-        """Play everything; a run that is broken off leaves what was finished."""
+        """Replay everything; an interrupted run keeps what was finished."""
         with ExitStack() as stack:
             dump = None if self.options.dump is None else stack.enter_context(Dump(self.options.dump))
             for course in self.courses:

@@ -77,10 +77,10 @@ class PlayedRequest(Struct, frozen=True):
 
 
 class Way(Protocol):
-    """Plans requests and learns from what was billed."""
+    """Plans requests and learns from the billed usage."""
 
     def begin(self) -> None:
-        """A session starts; the provider's cache is empty."""
+        """Start a session with an empty provider cache."""
 
     def prepare(self, number: int, turn: TimedRequest, marks: tuple[Mark, ...]) -> ReplayedCall: ...
     def first_token(self, prepared: ReplayedCall, now: float) -> None: ...
@@ -100,7 +100,7 @@ def play(
     waiting: list[tuple[float, int, ReplayedCall, Outcome]] = []
 
     def answered(now: float) -> Iterator[PlayedRequest]:
-        """Requests whose answer has begun by now, in the order in which they did."""
+        """Yield the requests whose answer has begun by now, in that order."""
         while waiting and waiting[0][0] <= now:
             at, number, prepared, outcome = heappop(waiting)
             provider.first_token(outcome, at)
@@ -226,8 +226,8 @@ def replay(
     client: str = "",
     believed: ModelFacts | None = None,
 ) -> list[Outcome]:
-    """What the provider makes of one lane's calls, which keep the markers they have. `tenant` carries what was learned
-    from earlier lanes; the caches are empty at the start. `believed` is what the core is told of the model."""
+    """Return the provider's outcomes for the calls of one lane with their own markers. `tenant` carries what was
+    learned from earlier lanes; the caches are empty at the start. `believed` are the core's facts of the model."""
     way = CoreWay(settings, believed or model, tenant=tenant, client=client, strict=True)
     turns = [
         TimedRequest(at=call.at, first_token_at=call.first_token_at, lane="", prompt=call.prompt) for call in calls
@@ -276,7 +276,7 @@ class Dump:
         self._shift = 0.0 if self._last is None else None
 
     def sent(self, turn: TimedRequest, prepared: ReplayedCall) -> None:
-        """A request goes out, with what is foreseen for it."""
+        """Write a sent request with its prediction."""
         if self._shift is None:  # the session's first request, a day or two after the last
             self._shift = ((self._last or 0.0) // DAY + 2) * DAY - turn.at
         self._last = turn.at + self._shift

@@ -147,5 +147,5 @@ class Providers(Cache):
 
 
 def seed_of(name: str) -> int:
-    """A seed that a name stands for."""
+    """Return the seed for a name."""
     return int.from_bytes(sha256(name.encode()).digest()[:6], "big")

@@ -60,7 +60,7 @@ class Head(Struct, frozen=True):
 
 
 def head_of(steps: Sequence[TraceStep]) -> Head:
-    """The head of a lane; `told_by` is the request whose bill showed where it ends."""
+    """Return the head of a lane; `told_by` is the request whose bill shows where it ends."""
     start = steps[0].usage
     if start is None:
         return Head(0, 0, None)

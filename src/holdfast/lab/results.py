@@ -86,8 +86,8 @@ def price_of(result: Result | SessionResult) -> Decimal:
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
-    """A whole run. `optimum` says by what is divided. `requests` counts what was played under all strategies, in
-    `seconds`; the search for the optimum took `optimum_seconds` beside."""
+    """A whole run. `optimum` is the bound that costs are divided by. `requests` counts the requests played under all
+    strategies in `seconds`; `optimum_seconds` is the time of the search for the optimum."""
 
     traces: tuple[str, ...]
     models: tuple[str, ...]

@@ -157,7 +157,7 @@ def calls_of(trace: Trace, model: ModelFacts) -> list[TimedCall]:
 
 
 def dialect_of(model: ModelFacts) -> Dialect:
-    """How requests to a model are spelled, so that a body says whose it is."""
+    """Return the dialect of requests to a model."""
     if (dialect := _SPOKEN.get(model.provider)) is not None:
         return dialect
     *others, last = sorted(_SPOKEN)
@@ -178,7 +178,7 @@ def _read(trace: Trace, models: Models) -> Iterator[tuple[Prompt, Body]]:
 
 
 def _named(model: ModelFacts, dialect: Dialect) -> str:
-    """The model as a body names it; what is served by others under OpenAI's dialect says whose it is."""
+    """Return the model's name in a body; OpenAI's dialect adds the provider if it is another one."""
     return model.ref if dialect.name == "openai_chat" and model.provider != "openai" else model.name
 
 
@@ -197,7 +197,7 @@ def answered(trace: Trace) -> list[int]:
 
 
 def _answer(request: Content, after: Content) -> int:
-    """What the model has said between two requests of a lane, estimated."""
+    """Estimate the tokens of the model's answer between two requests of a lane."""
     if isinstance(after, Shape):
         return sum(block.chars for block in after.added if block.role == "assistant") // shape_blocks.CHARS
     before = len(request.messages) if isinstance(request, Request) else 0

@@ -118,7 +118,7 @@ class _Said:
         self._owed = 0  # tokens that earlier blocks took beyond their size
 
     def grown(self, request: Rebuilt) -> list[Part]:
-        """What is said in a request: what was said before, unless it was reset, and what is new."""
+        """Return the parts of a request: the earlier ones, unless it was reset, and the new ones."""
         step = request.step
         blocks = [block for block in request.billed if block.markable and block.section == "messages"]
         if request.shrank or step.reset is not None:
@@ -242,7 +242,7 @@ def filler_requests(parts: Iterable[tuple[Part, ...]], model: str) -> Iterator[R
 
 
 def words(name: str, tokens: int) -> str:
-    """So many words, told by a name."""
+    """Return `tokens` pseudo-random words, seeded by the name."""
     return " ".join([WORDS[byte] for byte in shake_256(name.encode()).digest(tokens)])
 
 

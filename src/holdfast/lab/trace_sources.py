@@ -73,14 +73,14 @@ class LogPass:
 
 
 class Recordings(Struct, frozen=True):
-    """Recorded sessions, and what is to be said about their choice."""
+    """Recorded sessions, with notes on their selection."""
 
     traces: tuple[Trace, ...]
     logged: tuple[Trace, ...] = ()  # those of them that come from logs
     notes: tuple[str, ...] = ()
 
     def model_notes(self) -> list[str]:
-        """What is to be said of the models that the sessions were recorded with."""
+        """Return notes on the models that the sessions were recorded with."""
         used = used_models(self.traces)
         if self.logged and used.unknown and not used.known:
             raise HoldfastError(
@@ -199,7 +199,7 @@ def _nothing(chooser: SessionChooser, logs: str, session: str | None) -> str:
 
 
 def _notes(chooser: SessionChooser, again: SecondReading, logs: str, replayed: int) -> list[str]:
-    """What was replayed of the logs, and what was left out."""
+    """Describe which sessions of the logs were replayed and which were left out."""
     odd = len(again.sessions) - replayed  # of which the bodies that were all there was could not be read
     replayable = len(chooser.known) - odd
     if replayed == replayable:

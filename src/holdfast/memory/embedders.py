@@ -28,20 +28,20 @@ _THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_T
 
 
 class Embedder(Protocol):
-    """Texts as vectors of unit length, in whose space near is alike in meaning."""
+    """Maps texts to unit vectors that are close where the meanings are similar."""
 
     @property
     def name(self) -> str:
-        """Stands for the model and all that decides what it says: vectors of another name are not comparable."""
+        """Identifies the model and its settings: vectors of different names cannot be compared."""
         ...
 
     @property
     def floor(self) -> float:
-        """The cosine below which two texts have nothing to do with each other."""
+        """The cosine below which two texts are unrelated."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """A row for each text, float32."""
+        """Return a float32 row for each text."""
         ...
 
 

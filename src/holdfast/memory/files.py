@@ -59,7 +59,7 @@ _LINKS = {
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What a write came to: the whole text now, and what is said about it."""
+    """The result of a write: the file's new text and the message about it."""
 
     store: str
     operation: Operation
@@ -76,7 +76,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class _Content(Struct, frozen=True, kw_only=True):
-    """A file as it is on disk. `complete` where its text says all that its bytes do."""
+    """A file's content on disk. `complete` if the text represents all of its bytes."""
 
     text: str
     size: int
@@ -189,7 +189,7 @@ class MemoryFiles:
 
 
 def digest(text: str) -> str:
-    """The SHA-256 of a file that says exactly this."""
+    """Return the SHA-256 of a file with this text."""
     return hashlib.sha256(_data(text)).hexdigest()
 
 
@@ -207,7 +207,7 @@ def _content(data: bytes, size: int) -> _Content:
 
 
 def _bare(line: str) -> str:
-    """A line by what it says: two that differ in no word are the same entry."""
+    """Normalise a line for comparison: lines with the same words are the same entry."""
     return " ".join(line.strip().removeprefix("-").removeprefix("*").casefold().split()).rstrip(".")
 
 

@@ -182,7 +182,7 @@ def _block(
 
 
 def _place(request: InjectionRequest, user_text: UserText) -> int | None:
-    """The block of the prompt that stands for a block of the body."""
+    """Return the prompt's index of a block of the body."""
     origin = request.reading.prompt.origin
     if not origin:
         return user_text.block

@@ -122,14 +122,14 @@ class PresentDeltas(Struct, frozen=True):
         return self.count >= MOST
 
     def hashes(self, stable: StableBlock) -> dict[str, str]:
-        """The hash of each entry as the conversation was last told it."""
+        """Return the latest hash of each entry in the conversation."""
         hashes = dict(stable.entries)
         for each in self.all:
             hashes.update(each.entries)
         return hashes
 
     def lost(self, memory: LaneMemory) -> dict[str, str]:
-        """The entries that were told and are present no more."""
+        """Return the injected entries that the conversation no longer contains."""
         hashes, present = self.hashes(memory.stable), {id(each) for each in self.all}
         gone: dict[str, str] = {}
         for each in memory.told:

@@ -55,7 +55,7 @@ class _Beginning(Struct, frozen=True):
 
 
 class Judge:
-    """Says of entries whether a session of this tenant and project would be given them."""
+    """Decides whether a session of this tenant and project would get an entry."""
 
     def __init__(self, settings: Settings, knowledge: Knowledge) -> None:
         self.settings, self.knowledge = settings, knowledge
@@ -71,7 +71,7 @@ class Judge:
         return replace(judgement, text=f"{judgement.text} {clients}")
 
     def _judge(self, entry: KnowledgeEntry, query: str | None) -> Judgement:
-        """A pinned entry comes first: it stands at the head whatever became of it since."""
+        """Judge an entry. Pinned ones come first: they stay in the head even if changed or forgotten."""
         refusal = self._not_injected()
         begins = None if refusal else self._beginning(entry)
         if begins is not None and entry.id in dict(begins.pin.entries):

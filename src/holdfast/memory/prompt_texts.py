@@ -71,7 +71,7 @@ _NO_ID = re.compile(r"[^\w.-]")
 
 
 def entry_text(entry: KnowledgeEntry, told: Told = "new", audience: Audience = "agent") -> str:
-    """An entry as it stands in a prompt."""
+    """Format an entry for a prompt."""
     head = f"- {_id(entry.id)} ({_category(entry)}){_SAYS[told]}: {_title(entry)}"
     if told == "withdrawn":
         return head

@@ -220,7 +220,7 @@ class Surfacing:
         return fitting(preferences(self.knowledge.entries(categories=(PREFERENCE,))), entry_text, room)
 
     def _titles(self, entries: Iterable[KnowledgeEntry], shown: Known, room: int) -> str:
-        """The catalogue of what can be recalled and does not stand in the block itself."""
+        """Return the catalogue of entries that can be recalled and are not in the block itself."""
         there = {known for known, _ in shown}
         others = [entry for entry in entries if entry.id not in there]
         room -= tokens(CATALOGUE) + tokens(CATALOGUE_MORE)
@@ -256,8 +256,8 @@ class Surfacing:
         return ContextBlock(text=context_text(chosen, audience=self.audience), entries=_hashes(chosen))
 
     def _hits(self, query: str, told_hashes: Mapping[str, str], *, net: bool) -> list[KnowledgeEntry]:
-        """Hits that were not told yet. Later in a session only the best few count, told or not: a turn does not bring
-        up ever weaker hits."""
+        """Return hits that were not shown yet. Later in a session only the best few hits count, shown or not, so that
+        turns do not add ever weaker ones."""
         most = self._settings.retrieve_max
         if most < 1:
             return []
@@ -267,7 +267,7 @@ class Surfacing:
         return [entry for entry in entries if entry.id not in told_hashes]
 
     def _changes(self, told_hashes: Mapping[str, str]) -> list[_Piece]:
-        """Changes of what was told: first what was forgotten, then what has another text."""
+        """Return notices about changed entries: first the forgotten ones, then those with a new text."""
         withdrawn, changed = [], []
         for each, before in sorted(told_hashes.items()):
             entry = self._entry(each)

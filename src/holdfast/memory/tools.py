@@ -172,7 +172,7 @@ def knowledge_tools(
 
 
 def _by_id(knowledge: Knowledge, query: str) -> list[Hit]:
-    """The entry whose id is the query, if it counts here."""
+    """Return the entry with the query as its id, if it is visible here."""
     id_ = query.strip()
     if len(id_.split()) != 1:
         return []

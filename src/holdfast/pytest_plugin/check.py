@@ -33,8 +33,8 @@ _MARGIN = 512  # bytes looked at beyond what is shown, so that a credential cut 
 
 
 class Where(Struct, frozen=True, kw_only=True):
-    """A place of divergence. `said` and `says` are what the block said and says, for the cures; the rest is for people:
-    the byte in the body and in the text, a few characters of both sides and how many of them stand before it."""
+    """A place of divergence. `said` and `says` are the block's old and new bytes, for the cures. For the report: the
+    offsets in the body and in the text, an excerpt of both sides and the offset of the difference in it."""
 
     path: str
     offset: int | None = None
@@ -302,7 +302,7 @@ def _unmarked(request: CheckedRequest) -> bool:
 
 
 class SessionOptions(Protocol):
-    """What the user says for all checks of a session."""
+    """The user's options for all checks of a session."""
 
     rate: str | None
     model: str | None

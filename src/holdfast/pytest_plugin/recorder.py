@@ -133,7 +133,7 @@ class Recorder:
         return kind(transport=_bound(module)(self, inner, module))
 
     def assert_stable(self, **options: Any) -> PrefixCheck:
-        """`assert_prefix_stable` of what was recorded."""
+        """Call `assert_prefix_stable` with the recorded requests."""
         __tracebackhide__ = True
         return self._check(self, **options)
 

@@ -348,5 +348,5 @@ _SHORT = 600.0  # seconds: five minutes, and the five to ten of caches in memory
 
 
 def expiry(lifetime: float) -> BreakCause:
-    """The cause for an entry whose lifetime of so many seconds has passed."""
+    """Return the cause for an entry that expired after `lifetime` seconds."""
     return "ttl_expired_5m" if lifetime <= _SHORT else "ttl_expired_1h"

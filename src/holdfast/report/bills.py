@@ -51,7 +51,7 @@ def question(
     tenant: str | None,
     zone: tzinfo | None,
 ) -> tuple[BillQuestion, list[Span]]:
-    """What to ask the store, and the spans whose calls are to be visited."""
+    """Return the query for the store and the spans in which single calls have to be read."""
     first = extent.first if start is None else max(extent.first, hour_of(start + HOUR - 1))
     last = extent.last + DAY if end is None else min(extent.last + DAY, hour_of(end))
     stretches, within = _stretches(first, last, zone)
@@ -112,7 +112,7 @@ UNEVEN: Final = Uneven.UNEVEN
 
 
 def plain_cost_of(part: BillPart, rates: Rates | None) -> Decimal | None:
-    """As `tally.without_cache` says of each of the calls."""
+    """Return the cost without a cache, by the rules of `tally.without_cache` for single calls."""
     if part.kind == "ping" and part.priced:
         return Decimal(0)
     if rates is None:

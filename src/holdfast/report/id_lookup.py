@@ -89,6 +89,6 @@ def _nothing(store: Store, text: str, kind: Kind | None, tenant: str | None) -> 
 
 
 def _short(text: str) -> str:
-    """A name as it can stand in a sentence, whatever a client put into it."""
+    """Return a name from a client, printable and short enough for a sentence."""
     text = printable(text)
     return text if len(text) <= 128 else text[:127] + "…"

@@ -132,7 +132,7 @@ class _Plan(Struct):
 
 
 class _Stored(Struct):
-    """What stands in a call's `plan`."""
+    """A call's stored `plan`."""
 
     plan: _Plan | None = None
     repairs: tuple[RepairReport, ...] = ()

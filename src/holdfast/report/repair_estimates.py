@@ -30,7 +30,7 @@ def worth_saying(saves: Decimal, exact: Decimal, cost: Decimal | None, level: st
 
 
 def sentence(savings: RepairSavings, dollars: Callable[[Decimal], str]) -> str:
-    """The one sentence in which it is said everywhere; it ends in what to type."""
+    """Return the sentence for all reports, which ends with the command to type."""
     saves, cost = dollars(savings.saves), dollars(savings.cost)
     return f"Repairs would have saved {saves} of {cost} so far ({savings.share:.0%}): {savings.command}"
 

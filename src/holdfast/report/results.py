@@ -82,7 +82,7 @@ class Effectiveness(Struct, frozen=True, kw_only=True):
 
 
 class Effectivenesses(Struct, frozen=True, kw_only=True):
-    """`window` says what is covered: an hour whose calls are no longer stored counts as a whole."""
+    """`window` is the time covered: an hour with pruned calls counts as a whole."""
 
     window: TimeWindow
     models: tuple[Effectiveness, ...]
@@ -244,7 +244,7 @@ class SessionSums(Sums, frozen=True, kw_only=True):
 
 
 class SessionReports(Struct, frozen=True, kw_only=True):
-    """The one used last first. `more` says that the limit left others out."""
+    """Sessions, the last used first. `more` if the limit left some out."""
 
     window: TimeWindow
     sessions: tuple[SessionSummary, ...]

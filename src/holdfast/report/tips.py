@@ -75,7 +75,7 @@ class GeminiUse(Struct, frozen=True):
 
 
 class TipEvidence(Struct, frozen=True, kw_only=True):
-    """What one source says; None where it cannot."""
+    """The evidence from one source; None where it has none."""
 
     masked: int | None = None
     """Results replaced by placeholders, in the session with the most."""
@@ -84,20 +84,20 @@ class TipEvidence(Struct, frozen=True, kw_only=True):
     mcp_tools: int | None = None
     """MCP tools that were offered to a model, as far as is known."""
     frequent: tuple[str, ...] | None = None
-    """Those that most sessions asked for."""
+    """The tools that most sessions discovered."""
     results: LongResults | None = None
     gemini: GeminiUse | None = None
 
 
 class Tip(Struct, frozen=True):
-    """A tip as it is always said."""
+    """The fixed text of a tip."""
 
     name: str
     sentence: str
 
 
 class TipAdvice(Struct, frozen=True, kw_only=True):
-    """A tip that applies: what was seen, and what to write into holdfast.toml."""
+    """A tip that applies: the observation and the lines for holdfast.toml."""
 
     tip: str
     seen: str

@@ -75,21 +75,21 @@ class Call:
 
     @property
     def markers(self) -> tuple[tuple[str, str], ...]:
-        """Where markers stand in what is sent: path and lifetime."""
+        """The markers of the sent request: path and lifetime."""
         return self.prepared.markers
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
-        """What was repaired, and what more would help."""
+        """The repairs made, and those that would help."""
         return self.prepared.repairs
 
     @property
     def verdict(self) -> Verdict | None:
-        """What was predicted beside what came; None until the call is settled."""
+        """The prediction compared with the usage; None until the call is settled."""
         return self.prepared.verdict
 
     def first_token(self, usage: object = None, *, now: float | None = None) -> None:
-        """The answer begins: the entries it writes can be read. `usage` is what the provider has said by now."""
+        """The answer has begun, so its entries can be read. `usage` is the provider's usage so far."""
         said = None if usage is None else self._usage("call.first_token", usage)
         self._core.first_token(self.prepared, now=self._moment(now), usage=said)
 
@@ -102,8 +102,8 @@ class Call:
     def abandon(
         self, usage: object = None, *, output: int = 0, error: str = "", now: float | None = None
     ) -> Usage | None:
-        """The call was cancelled, failed (`error` says how) or was cut. `usage` is what the provider had said and
-        `output` how many tokens had come, if the answer had begun. Returns what was booked."""
+        """End a call that was cancelled, was cut off or failed with `error`. `usage` is the provider's usage so far and
+        `output` the number of tokens received, if the answer had begun. Returns what was booked."""
         if not isinstance(output, int):
             raise wrong_argument("call.abandon(output=…)", output, "the number of tokens that had come, such as 120")
         said = None if usage is None else self._usage("call.abandon", usage)
@@ -223,7 +223,7 @@ class Engine:
         return self.core.fence(lane, now=self._moment(now))
 
     def end(self, lane: Lane, *, now: float | None = None) -> None:
-        """The lane is over: what is stored for its bytes is deleted."""
+        """End the lane and delete what is stored for its bytes."""
         self._check_open("end")
         self.core.end(lane, now=self._moment(now))
 

@@ -374,5 +374,5 @@ def _plain(response: Any, raw: bytes) -> bytes:
 
 
 def _how(error: BaseException) -> str:
-    """What is said of a call that broke off; nothing where the client gave it up."""
+    """Return the error text for a broken call, empty if the client cancelled it."""
     return type(error).__name__ if isinstance(error, Exception) else ""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Connection(Protocol):
-    """What is asked of a connection."""
+    """The methods of a connection used here."""
 
     @property
     def idle(self) -> bool:

@@ -96,7 +96,7 @@ class Decoder:
         return plain
 
     def _begin(self, start: bytes) -> Callable[[bytes], bytes]:
-        """What decodes a piece, and stops where that comes to more than `MOST`."""
+        """Return the decoder for pieces, which stops above `MOST` bytes of output."""
         if self._encoding == "br":
             unpacking = brotli.Decompressor()
             return lambda chunk: unpacking.process(chunk, output_buffer_limit=MOST + 1)

@@ -98,7 +98,7 @@ class Protocol(HttpToolsProtocol):
 
     @property
     def _timeout(self) -> float:
-        """Seconds until the next request has to begin."""
+        """Seconds to wait for the beginning of the next request."""
         if self._admission is None or self._admission.has(self):
             return self.timeout_keep_alive
         return min(self._admission.silent_s, self.timeout_keep_alive)
@@ -153,7 +153,7 @@ class Protocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """What is raised here is a bad request to the parser."""
+        """Handle a header; the parser turns an exception into a bad request."""
         self._head += len(name) + len(value)
         if self._head > _LARGEST_HEAD:
             raise ValueError(_TOO_LARGE)
@@ -304,7 +304,7 @@ def _parser(protocol: Protocol) -> httptools.HttpRequestParser:
 
 
 class _Begun:
-    """Stands in for a connection's transport whose answer has begun with `_STATUS`."""
+    """A stand-in for the transport of a connection that has already sent `_STATUS`."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -318,7 +318,7 @@ class _Begun:
 
 
 class _Held:
-    """Stands in for a connection's transport and keeps what is written."""
+    """A stand-in for a connection's transport that buffers what is written."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport

@@ -62,7 +62,7 @@ class Interrupted(BaseException):
 
 
 def build(simulator: Simulator, on_request: Callable[[Record], None] | None = None) -> Starlette:
-    """The application. `on_request` is told of every provider request when it is over."""
+    """Build the application. `on_request` is called after every provider request."""
     app = Starlette(routes=Control(simulator).routes())
     app.router.redirect_slashes = False
     app.router.default = ProviderApp(simulator, on_request)

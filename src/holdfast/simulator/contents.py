@@ -51,7 +51,7 @@ class _Named(Struct, frozen=True):
 
 
 class Contents:
-    """All objects of one simulator. `objects` is what the caches of the models read."""
+    """All objects of one simulator. The caches of the models read `objects`."""
 
     def __init__(self, reader: PromptReader) -> None:
         self.objects = CachedContents()

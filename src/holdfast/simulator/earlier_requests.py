@@ -116,7 +116,7 @@ class StoredResponses:
         return WireError(400, "invalid_request_error", f"Previous response with id '{previous}' not found.")
 
     def keep(self, body: Body, id: str, rendered: bytes) -> None:
-        """Remember what was said, unless the client asked not to store it."""
+        """Store the items of a request and its answer, unless the client asked not to."""
         if body.dialect == "openai_responses" and body.member("store") != b"false":
             output = msgspec.json.decode(rendered, type=_Output).output
             self._items[id] = (*_input_items(body.member("input") or b"[]"), *(bytes(item) for item in output))

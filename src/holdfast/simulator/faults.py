@@ -95,7 +95,7 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         return event(dialect, error_of(dialect, self.options.status, self.options.message), sent, array=array)
 
     def reported(self, used: Usage) -> Usage:
-        """What the response says was used; the truth unless this fault is about that."""
+        """Return the usage for the response: the true one unless this fault changes it."""
         if self.kind != "wrong_usage":
             return used
         wrong, factor = self.options.set, self.options.factor
@@ -187,7 +187,7 @@ _MESSAGES = {
 
 
 def error_of(dialect: str, status: int | None, message: str | None) -> WireError:
-    """An error in the provider's words; overloaded unless a status says otherwise."""
+    """Return an error in the provider's format; "overloaded" unless `status` is given."""
     status = status or (529 if dialect == "anthropic" else 503)
     message = message or _MESSAGES.get(status, f"The request failed with status {status}.")
     if dialect == "anthropic":

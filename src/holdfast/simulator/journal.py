@@ -45,7 +45,7 @@ class Journal:
         return record
 
     def settle(self, record: Record, usage: Usage) -> None:
-        """Count what was billed, for the sum at the end."""
+        """Add a billed usage to the totals."""
         record.usage = usage
         self.read += usage.read
         self.prompt += usage.prompt

@@ -63,7 +63,7 @@ def tokens_of(part: Part) -> int:
 
 
 def _answer(script: Script, request: Request, thinking: bool) -> Reply:
-    """What the script says, before any limit; `tokens` is not counted yet."""
+    """Return the scripted answer before any limit; `tokens` is not counted yet."""
     if script.function is None:
         at, step = choose(script, request.messages)
         steps: tuple[ScriptStep, ...] = (step,)

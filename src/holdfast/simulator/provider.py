@@ -69,7 +69,7 @@ class Exchange:
             record.state = "refused"
 
     def reads(self, cache: Cache, outcome: Outcome, output: tuple[Block, ...], journal: Journal) -> None:
-        """It takes part in the cache: what it looked up, and what it will have said."""
+        """Set the cache, the lookup's outcome and the output to store."""
         self._cache, self._outcome, self._output, self._journal = cache, outcome, output, journal
 
     def first_token(self, at: float | None = None) -> None:
@@ -87,8 +87,8 @@ class Exchange:
                 self._cache.finish(self._outcome, self._output, self._clock.now())
 
     def abandon(self) -> None:
-        """The client left, or the connection died. What was written before the first token is not kept; after it, what
-        the model had said by then is billed."""
+        """The client has disconnected, or the connection broke. Before the first token nothing written is kept; after
+        it, the output sent so far is billed."""
         if self.record.state == "open":
             self.record.state = "abandoned"
             if self.sent and self.record.usage is not None and self.answer.chunks is not None:

@@ -120,12 +120,12 @@ class SkillActivationRegistry:
 
     @property
     def preloaded(self) -> tuple[Activation, ...]:
-        """What stands in the system text, by name."""
+        """The skills in the system text, by name."""
         return tuple(self._preloaded.values())
 
     @property
     def loaded(self) -> tuple[Activation, ...]:
-        """What was loaded on request, in order."""
+        """The skills loaded on request, in order."""
         with self._lock:
             return tuple(self._loaded.values())
 
@@ -152,7 +152,7 @@ class SkillActivationRegistry:
         return ("already_loaded", self._loaded[name]) if name in self._loaded else None
 
     def preload(self, skills: Iterable[Skill]) -> None:
-        """These bodies stand in the system text."""
+        """Set the skills whose bodies are in the system text."""
         self._preloaded = {skill.name: Activation.of(skill) for skill in sorted(skills, key=lambda skill: skill.name)}
 
     def load(self, skill: Skill, tool_use_id: str) -> tuple[Given, Activation]:
@@ -189,7 +189,7 @@ class SkillActivationRegistry:
                     self._loaded[name] = replace(self._loaded[name], settled=True)
 
     def answered(self, results: Iterable[ToolResult]) -> None:
-        """These are the answers of a turn: what was given in it and stands in none of them is forgotten."""
+        """Handle the results of a turn: bodies loaded in it that are in none of the results are dropped."""
         results = tuple(results)
         ids = {result.tool_use_id for result in results}
         with self._lock:

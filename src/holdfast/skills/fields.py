@@ -176,7 +176,7 @@ class FieldCheck:
         return entry
 
     def _field(self, field: str) -> FrontmatterField | None:
-        """An optional field; one that says nothing is not there."""
+        """Return an optional field, or None if it is missing or empty."""
         entry = self._front.fields.get(field)
         if entry is not None and kind(entry.value) == "null":
             self._warn(f"`{field}` is empty; fill it in or remove it", entry, field)
@@ -222,7 +222,7 @@ class FieldCheck:
 
 
 def long_description(text: str) -> str | None:
-    """What is said of a description that the index has to cut."""
+    """Return the warning about a description that the index cuts, or None."""
     length = len(text.strip())
     if length <= DESCRIPTION_CHARS:
         return None

@@ -53,7 +53,7 @@ _DIRECTIVE = re.compile("(?:^|[\n\x85\u2028\u2029])%")
 
 
 class FrontmatterField(Struct, frozen=True):
-    """A field as it stands in the file."""
+    """The YAML nodes of a field in the file."""
 
     key: yaml.Node
     value: yaml.Node

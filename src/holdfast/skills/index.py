@@ -61,9 +61,8 @@ def indexed(description: str) -> str:
 
 
 def _within(skills: Collection[Skill], most: int) -> Collection[Skill]:
-    """Those whose whole lines fit into an index of so many characters, those of the workspace first. A line that is too
-    long keeps no later one out. Lines count without the annotation: what is preloaded must not decide what is listed.
-    """
+    """Return the skills whose whole lines fit into an index of `most` characters, those of the workspace first; shorter
+    ones may follow one that does not fit. Annotations do not count: preloading must not change the list."""
     if len(_whole(_line(skill) for skill in skills)) <= most:
         return skills
     room = most - len(_whole([LEFT_OUT.format(number=len(skills))]))

@@ -28,8 +28,8 @@ _GAP = "\n\n"
 
 
 class SkillPrompt(Struct, frozen=True, kw_only=True):
-    """A session's stable text, and its parts: the index, what was added to it, and the names of the skills that are in
-    it in full. `why` says what decided the padding."""
+    """A session's stable text and its parts: the index, the padding, and the names of preloaded skills. `why` is the
+    reason for the padding decision."""
 
     text: str
     index: str
@@ -171,8 +171,8 @@ class SessionSkills:
         self.registry.answered(answer.result for answer in answers)
 
     def lost(self, calls: Iterable[ToolUse]) -> None:
-        """Nobody gets the answers of these calls. What was told of them stays told: a body was given, and if it is
-        given again, that is told as well."""
+        """Withdraw calls whose results nobody gets. Events already emitted for them stay: the body was loaded, and
+        loading it again emits another one."""
         self.registry.withdraw(_loads(calls))
 
     def at_reset(self, kept: Iterable[Message]) -> None:

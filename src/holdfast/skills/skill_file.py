@@ -26,7 +26,7 @@ _MOST_ENTRIES = 20_000
 
 
 class UnusableLinkError(Exception):
-    """A link is not followed; the text says why."""
+    """A link is not followed; the message gives the reason."""
 
 
 def real_path(link: Path) -> Path:

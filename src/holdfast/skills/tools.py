@@ -128,7 +128,7 @@ def requested_skill(call: ToolUse) -> str | None:
 
 
 def loaded_event(activation: Activation, why: LoadReason) -> SkillLoaded:
-    """What is told of a body that is in the prompt now."""
+    """Return the event for a body that is now in the prompt."""
     return SkillLoaded(
         skill_id=activation.name,
         skill_version=activation.version,
@@ -178,6 +178,6 @@ SKILL_TOOLS = (
 
 
 def register_skill_tools(dispatcher: Dispatcher) -> None:
-    """For a dispatcher whose `skills` is a `SessionSkills`."""
+    """Register the tools on a dispatcher with a `SessionSkills` as its `skills`."""
     for tool in SKILL_TOOLS:
         dispatcher.register(tool)

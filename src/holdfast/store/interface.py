@@ -88,7 +88,7 @@ class Store(Writes):
 
     @abstractmethod
     def close(self) -> None:
-        """Make everything durable that was written, then let go of the files."""
+        """Make all writes durable, then close the files."""
 
     @abstractmethod
     def trouble(self) -> Exception | None:

@@ -36,10 +36,10 @@ under a version that nobody expects; what is stored is replaced."""
 
 
 class Operation(Struct, Generic[T], frozen=True):
-    """One write; `T` is what its future gives."""
+    """One write; `T` is the type of its result."""
 
     independent: ClassVar[bool] = True
-    """Whether it touches no row that an operation with a key writes: those may be combined across it."""
+    """Whether it writes no row of an operation with a key, so that those may be combined across it."""
 
     @property
     def rows(self) -> int:
@@ -48,15 +48,15 @@ class Operation(Struct, Generic[T], frozen=True):
 
     @property
     def key(self) -> tuple[str, ...] | None:
-        """The name of the one value that it writes; None where it cannot be combined with others."""
+        """The name of the one value that it writes; None if it cannot be combined with others."""
         return None
 
     def combine(self, earlier: Any) -> Operation[T] | None:
-        """One operation in the place of `earlier`, of the same key, and this one; None if they have to stay two."""
+        """Return one operation for `earlier`, of the same key, and this one; None if both have to stay."""
         return None
 
     def results(self, result: Any, count: int) -> list[Any]:
-        """What each of the `count` operations that this one stands for gives."""
+        """Return the result of each of the `count` operations combined in this one."""
         return [result] * count
 
 
@@ -139,7 +139,7 @@ class PutPool(PutVersion, frozen=True, gc=False):
 
 
 class PutInjection(PutVersion, frozen=True, gc=False):
-    """What was injected into the lane `name`."""
+    """Store what was injected into the lane `name`."""
 
 
 class PutEdit(Operation[Edit], frozen=True):

@@ -269,7 +269,7 @@ class BillQuestion(NamedTuple):
 
 
 class GoneHour(NamedTuple):
-    """What was counted in an hour of calls that are no longer stored one by one."""
+    """The sums of an hour of calls that were pruned."""
 
     hour: int
     tenant: str
@@ -335,7 +335,7 @@ class ModelEffectiveness(Struct, frozen=True, kw_only=True):
 
 
 class CacheEffectiveness(Struct, frozen=True, kw_only=True):
-    """`start` and `end` say what is covered: a partial hour whose calls were pruned counts as a whole."""
+    """`start` and `end` limit the time covered: a partial hour with pruned calls counts as a whole."""
 
     start: int
     end: int

@@ -27,17 +27,17 @@ def hour_of(at: int) -> int:
 
 
 class StoredVerdict(Struct, frozen=True):
-    """What is stored of the verdict on a call."""
+    """The stored part of a call's verdict."""
 
     explained: bool | None = None
     saved: Decimal | None = None
-    """Dollars, against the client alone."""
+    """Dollars saved against the client alone."""
     estimated: bool = False
     """A part of the usage is an estimate."""
     possible: Decimal | None = None
-    """The most that may have been billed for a call that was given up before its answer began."""
+    """The highest possible bill of a call that was abandoned before its answer began."""
     repairs: Decimal | None = None
-    """What repairs would have saved."""
+    """Dollars that repairs would have saved."""
     exact: bool = False
     """Moving unambiguous values is enough for that."""
 

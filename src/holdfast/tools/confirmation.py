@@ -56,7 +56,7 @@ _WANTS: dict[Effect, str] = {
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What the user is asked. `text` says all of it in printable characters; `subject` is what the call is about."""
+    """A question to the user. `text` has printable characters only; `subject` is what the call acts on."""
 
     tool: str
     effect: Effect
@@ -66,7 +66,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Decision(Struct, frozen=True):
-    """Whether a call may run, how long that holds, and what the model is told if not."""
+    """Whether a call may run, how long that holds, and the reason for the model if not."""
 
     allowed: bool
     scope: Scope = "once"
@@ -116,7 +116,7 @@ class Confirmations:
             return await self._stored(about) or await self._ask(self._confirmer, tool, about, input, context)
 
     async def _stored(self, about: _About) -> Decision | None:
-        """What was decided before."""
+        """Return an earlier decision, or None."""
         here = self._session.get(about)
         always = None if self._always is None else await in_thread(self._always.find, *about)
         if here is False or always is False:
@@ -245,7 +245,7 @@ class DecisionFile:
         self._home = home
 
     def find(self, workspace: Path, tool: str, subject: str | None) -> bool | None:
-        """What was decided for this tool and subject; a refusal wins."""
+        """Return the decision for this tool and subject, None without one; a refusal wins."""
         about = (mend(str(workspace)), tool, subject)
         decisions = {each.allowed for each in self._read() if each.about == about}
         return None if not decisions else decisions == {True}

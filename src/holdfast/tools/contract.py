@@ -122,7 +122,7 @@ class Touch(Struct, frozen=True):
     outside: bool = False
 
     def named(self, input: Mapping[str, Any]) -> list[Any]:
-        """What an input says there: one path, several, or none."""
+        """Return the paths in an input: one, several or none."""
         value = input.get(self.member)
         return value if isinstance(value, list) else [] if value is None else [value]
 
@@ -200,23 +200,23 @@ class SkillsInUse(Protocol):
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """Declared beside the built-in ones."""
+        """The tools to declare with the built-in ones."""
 
     @property
     def directories(self) -> Sequence[Path]:
-        """To be read by those who may read outside the workspace."""
+        """Directories that may be read even though they are outside the workspace."""
 
     def used_by(self, session: str) -> None:
-        """This session's conversation is the one that bodies are loaded into; HoldfastError if it is another's."""
+        """Bind the skills to this session's conversation; HoldfastError if they are bound to another one."""
 
     def begun(self, calls: Iterable[ToolUse]) -> None:
-        """These calls are run now."""
+        """These calls are about to run."""
 
     def answered(self, answers: Iterable[ToolAnswer]) -> None:
-        """These answers go into the conversation."""
+        """These results are added to the conversation."""
 
     def lost(self, calls: Iterable[ToolUse]) -> None:
-        """Nobody gets the answers of these calls."""
+        """The results of these calls are lost."""
 
     def at_reset(self, kept: Iterable[Message]) -> None:
-        """These messages are what is left of the conversation."""
+        """Keep only what these remaining messages of the conversation contain."""

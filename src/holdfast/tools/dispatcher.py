@@ -255,7 +255,7 @@ class Dispatcher:
         return await in_thread(self._keys.output, output) if large else self._keys.output(output)
 
     async def _until(self, job: _Job, stop: asyncio.Task[None]) -> ToolOutput:
-        """The call's output, or the end of it when somebody says stop."""
+        """Return the call's output, or cancel the call when `stop` is done."""
         task = asyncio.create_task(self._carry_out(job))
         task.add_done_callback(retrieve_exception)
         try:
@@ -336,7 +336,7 @@ class Dispatcher:
             return msgspec.structs.replace(output, content=shortened(output.blocks, limit), events=())
 
     async def _error_text(self, job: _Job, text: str) -> str:
-        """What the model is told of an error: all of it, or where all of it is."""
+        """Return an error's text for the model: in full, or shortened with a reference to the full text."""
         results, resolved = self._results, job.resolved
         if results is not None and isinstance(resolved, ResolvedCall):
             try:

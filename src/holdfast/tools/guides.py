@@ -33,7 +33,7 @@ def wrapped(guide: str) -> str:
 
 
 def is_guide(text: str) -> bool:
-    """Whether a block of a result is a guide and not what the tool said."""
+    """Return whether a block of a result is a guide and not the tool's output."""
     return text.startswith(f"---\n{HEADING}\n") and text.endswith("\n---")
 
 
@@ -51,7 +51,7 @@ class Guides:
 
     @property
     def delivered(self) -> frozenset[str]:
-        """What was given: `tool:NAME` and `section:NAME`."""
+        """The guides already sent: `tool:NAME` and `section:NAME`."""
         with self._lock:
             return frozenset(self._delivered)
 

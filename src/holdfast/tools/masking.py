@@ -69,7 +69,7 @@ _LONGEST_NAME = 256
 
 
 def placeholder(tool: str, characters: int, death: Death | None = None) -> str:
-    """What stands for a result: the same for ever, so nothing in it moves."""
+    """Return the text that replaces a result. It never changes, so that the prefix stays stable."""
     return f"{PLACEHOLDER}{tool[:_LONGEST_NAME]}, {characters} characters. {_WHY[death]}]"
 
 
@@ -175,7 +175,7 @@ class Masker:
         return self._pending
 
     def settle(self, accepted: bool) -> tuple[MaskedResult, ...]:
-        """The engine's decision on what was wanted last (`prepared.edits.made`); gives what is masked from now on."""
+        """Handle the engine's decision on the last requests (`prepared.edits.made`); return newly masked results."""
         requests, self._pending = self._pending, NOTHING
         if requests and not accepted:
             self._refused()
@@ -337,7 +337,7 @@ def may_strip(body: Body, site: ResultSite, defined: Collection[str]) -> bool:
 
 
 def _names(text: str) -> list[str]:
-    """The names of the tools whose definitions stand in the block, in order; none if it cannot be read."""
+    """Return the names of the tools defined in the block, in order; none if it cannot be read."""
     block = _block(text)
     names: list[str] = []
     decode, rest = json.JSONDecoder().raw_decode, "" if block is None else block[1]

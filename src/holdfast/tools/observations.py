@@ -93,12 +93,12 @@ class Observation(Struct, frozen=True, kw_only=True):
 
     @property
     def stays(self) -> bool:
-        """Whether it says what is said nowhere else: where an offloaded result is, or how a tool is to be used."""
+        """Whether it must not be masked: it refers to an offloaded result or contains a guide."""
         return any(is_reference(text) or HEADING in text for text in self.texts)
 
 
 class _Content(Struct):
-    """What a result says, before its call is known."""
+    """The content of a result, before its call is known."""
 
     id: str = ""
     name: str = ""
@@ -117,7 +117,7 @@ class _Content(Struct):
 
 
 def sites(body: Body, prompt: Prompt) -> list[ResultSite]:
-    """The tool results of a body in order. `prompt` is what a reader made of this body."""
+    """Return the tool results of a body in order. `prompt` is the body as read by its reader."""
     results: list[ResultSite] = []
     origin, spans = prompt.origin or range(len(prompt.blocks)), body.blocks
     gemini = body.dialect == "gemini"
@@ -273,7 +273,7 @@ def _call(body: Body, prompt: Prompt, index: int) -> ObservedCall | None:
 
 
 def _unwrapped(call: ObservedCall) -> ObservedCall:
-    """What is called through another tool is that tool's call."""
+    """Return the call made through another tool as a call of the inner tool."""
     if call.tool != CALL_TOOL:
         return call
     members = object_of(call.input) or {}
@@ -360,7 +360,7 @@ def _path(input_: Mapping[str, Any]) -> str:
 
 
 def _rest(input_: Mapping[str, Any]) -> str:
-    """Which part of a file is read; from the first line on is what nobody needs to say."""
+    """Return the requested part of a file without defaults, such as starting at the first line."""
     return _text({key: value for key, value in input_.items() if key != _PATH and (key, value) not in _UNSAID})
 
 

@@ -73,7 +73,7 @@ class _Medium(Struct, frozen=True):
 
 
 class _Layout(Struct, frozen=True):
-    """The files of a result. `text` is what the first one holds, if that is text."""
+    """The files of a result. `text` is the content of the first one if that is text."""
 
     files: dict[str, bytes]
     text: str

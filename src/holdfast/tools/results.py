@@ -68,7 +68,7 @@ def _unusable(tool: str, kind: str) -> ToolExecutionError:
 
 
 def shortened(blocks: tuple[Block, ...], limit: int) -> tuple[Block, ...]:
-    """Blocks whose texts are no longer than this."""
+    """Return the blocks with texts cut to `limit`."""
     return tuple(
         msgspec.structs.replace(each, text=cut(each.text, limit)) if isinstance(each, Text) else each for each in blocks
     )

@@ -43,7 +43,7 @@ def shown(text: object) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """What an exception says; nothing if it cannot even say that."""
+    """Return an exception's message, empty if it cannot be formatted."""
     try:
         return mend(str(error))
     except Exception:  # noqa: BLE001  somebody else's __str__

@@ -381,8 +381,8 @@ class ToolSet:
         return frozenset((*self.declared, *late))
 
     def _plan(self, *, keep: Collection[str] = (), out: Collection[str] = (), recent: Collection[str] = ()) -> None:
-        """Decide anew what is declared and what is deferred, of the tools that exist. `recent` are those that the
-        history still holds the answer for."""
+        """Decide anew which of the existing tools are declared or deferred. The history still contains the definitions
+        of the `recent` ones."""
         definitions = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)} | self._deferred
         items = (
             {name: definitions[name] for name in recent if name in definitions} if self.carrier == "additional" else {}

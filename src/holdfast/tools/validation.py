@@ -40,7 +40,7 @@ _LISTED = 30
 
 
 def require() -> None:
-    """Says what to install where the library for schemas is missing."""
+    """Raise an error with installation advice if the schema library is missing."""
     if find_spec("jsonschema") is None:
         raise HoldfastError("tools need the library jsonschema; pip install 'holdfast[agent]'")
 

@@ -96,7 +96,7 @@ def shown_path(path: str, base: str = "") -> str:
 
 
 def _decoded(part: str) -> str:
-    """Also what was encoded twice."""
+    """Decode a part, even if it was encoded twice."""
     return unquote(unquote(part))
 
 

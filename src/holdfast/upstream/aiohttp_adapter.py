@@ -266,7 +266,7 @@ def failure_of(error: BaseException) -> UpstreamError:
 
 
 def _reason(error: OSError) -> str:
-    """What the system says. aiohttp's words repeat the address."""
+    """Return the system's error text; aiohttp's would repeat the address."""
     number = error.errno
     return (os.strerror(number) if number is not None and number > 0 else error.strerror) or "no connection"
 

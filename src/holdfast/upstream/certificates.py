@@ -40,7 +40,7 @@ def trust(environ: Mapping[str, str] | None = None) -> Trust:
 
 
 def untrusted(error: BaseException, trusted: Trust) -> str | None:
-    """What is said of a certificate that is not trusted; None of another problem."""
+    """Return the message about an untrusted certificate; None for other errors."""
     problem = getattr(error, "certificate_error", None) or error  # the library's own has no reason in it
     if not isinstance(problem, ssl.SSLCertVerificationError):
         return None

@@ -60,7 +60,7 @@ class AnswerReader:
 
     @property
     def output(self) -> int:
-        """Estimated tokens of what the model has said so far."""
+        """The estimated tokens of the model's output so far."""
         return self._tap.report.output()
 
     def feed(self, chunk: bytes) -> list[Piece]:

@@ -334,7 +334,7 @@ class Anthropic:
         return facts.capabilities
 
     def read_error(self, status: int, raw: bytes) -> WireError:
-        """What an error response says; never fails, whatever the body."""
+        """Parse an error response; never fails."""
         error, message = error_of(raw)
         return WireError(status, string_of(error.get("type")) or ERROR_TYPES.get(status, "api_error"), message)
 

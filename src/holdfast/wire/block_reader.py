@@ -153,7 +153,7 @@ def _is_flat(members: dict[str, Any]) -> bool:
 
 
 def _with_text_block(members: dict[str, Any], content: bytes, flat: bool) -> bytes:
-    """A result whose content is a string, which is one text block."""
+    """Return a result with its string content as one text block."""
     if flat and next(reversed(members)) == "content":
         at = content.find(_CONTENT)  # nowhere else: a quote in a string has a backslash
         if at >= 0:

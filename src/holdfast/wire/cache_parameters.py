@@ -20,7 +20,7 @@ _BY_VALUE = {"thinking": ("type", "budget_tokens"), "tool_choice": ("type", "nam
 
 
 class Caching(Struct, frozen=True, kw_only=True):
-    """What a client asks of the cache beyond its markers; None where it says nothing."""
+    """A client's cache parameters besides markers; None where it sets none."""
 
     automatic: str | None = None
     key: str | None = None

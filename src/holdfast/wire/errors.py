@@ -1,4 +1,4 @@
-"""Errors of providers: what an error response says, and whether it says that a request is too long."""
+"""Errors of providers: parsing error responses, and recognising requests that are too long."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ class Gemini:
         return facts.capabilities
 
     def read_error(self, status: int, raw: bytes) -> WireError:
-        """What an error response says; never fails, whatever the body."""
+        """Parse an error response; never fails."""
         error, message = error_of(raw)
         return WireError(status, string_of(error.get("status")) or _STATUS.get(status, "UNKNOWN"), message)
 

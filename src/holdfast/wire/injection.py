@@ -304,5 +304,5 @@ def _gemini(body: Body, texts: Sequence[str]) -> _Place | None:
 
 
 def _appended(end: int, texts: Sequence[str]) -> Splice:
-    """Texts at the end of the text whose literal ends there, each after an empty line."""
+    """Return the splice that appends texts to the string literal that ends there, each after an empty line."""
     return Splice(end - 1, end - 1, encode_string(BETWEEN + BETWEEN.join(texts))[1:-1])

@@ -67,6 +67,6 @@ class OpenAIDialect:
 
 
 def read_error(status: int, raw: bytes) -> WireError:
-    """What an error response says; never fails, whatever the body."""
+    """Parse an error response; never fails."""
     error, message = error_of(raw)
     return WireError(status, string_of(error.get("code")) or string_of(error.get("type")) or "api_error", message)

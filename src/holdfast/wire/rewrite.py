@@ -215,13 +215,13 @@ def widens(body: Body, index: int, parts: Sequence[bytes]) -> bool:
 
 
 def text_block(body: Body, block: BlockSpan, literal: bytes) -> bytes:
-    """The block a text stands for that is alone in this place."""
+    """Return the block for a literal that is plain string content."""
     assistant = body.dialect == "openai_responses" and block.role == "assistant"
     return (b'{"type":"output_text","text":' if assistant else DIALECTS[body.dialect].text_part) + literal + b"}"
 
 
 def text_alone(body: Body, block: BlockSpan, own: bytes) -> bytes | None:
-    """The text that stands for a block in this place; None for one that says more or says it in another order."""
+    """Return the literal that can replace a block as plain string content; None if it loses anything."""
     text = (object_of(own) or {}).get("text", b"")
     return text if text[:1] == b'"' and canon(own) == canon(text_block(body, block, text)) else None
 

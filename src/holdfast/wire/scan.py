@@ -34,7 +34,7 @@ _escape = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|[^u])")
 
 
 class Misfit(ValueError):
-    """The text and what was decoded from it do not fit together."""
+    """The text and the values decoded from it do not match."""
 
 
 class Member(NamedTuple):
@@ -181,7 +181,7 @@ def may_name(raw: bytes, key: str, start: int, end: int) -> bool:
 
 
 def walk_array(raw: bytes, pos: int, items: Sequence[Raw]) -> tuple[list[Span], int]:
-    """The spans of an array's items, whose lengths are known, and where the array ends."""
+    """Return the spans of an array's items, whose lengths are known, and the end of the array."""
     spans: list[Span] = []
     pos = first_item(raw, pos)
     sign = raw[pos]

@@ -46,14 +46,14 @@ class StreamReport(Struct, kw_only=True):
     _sampled: int = 0
 
     def add_delta(self, data: bytes) -> None:
-        """The model says something in this event."""
+        """Count an event with output of the model."""
         self.deltas += len(data)
         if self._sampled < SAMPLE:
             self.sample.append(data[:SAMPLE])
             self._sampled += len(self.sample[-1])
 
     def output(self) -> int:
-        """Estimated tokens of what the model has said so far."""
+        """Return the estimated tokens of the model's output so far."""
         if not self._sampled:
             return 0
         text = "".join([text for data in self.sample for text in _texts_of(data)])
@@ -219,7 +219,7 @@ def add_counts(report: StreamReport, counts: Counts) -> None:
 
 
 def _texts_of(data: bytes) -> Iterator[str]:
-    """What the model says in a delta; all of it where it is no whole JSON."""
+    """Yield the texts in a delta; all of it if it is not valid JSON."""
     try:
         yield from _texts(msgspec.json.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

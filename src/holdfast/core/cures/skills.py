@@ -13,7 +13,7 @@ _KEEP = "keep the list that a session began with, and change skills between sess
 
 
 def change(case: Case) -> Cure | None:
-    """In the list, or in a body whose end is known."""
+    """Return the cure for a change in the list or in a body whose end is known."""
     found = _change(case)
     if found is None or found.open:
         return None

@@ -102,7 +102,7 @@ class Outline:
 
 
 def is_written(headings: Iterable[str]) -> bool:
-    """Whether text below these headings is what somebody wrote, remembered or planned."""
+    """Return whether the text below these headings was written by a person, remembered or planned."""
     return any(_written(words(each)) is not None for each in headings)
 
 

@@ -44,7 +44,7 @@ class HistoryWalk:
         self._places: dict[bytes, list[int]] = {}
 
     def match(self, digest: bytes) -> EarlierBlock | None:
-        """What stood in the place of the next block; None where nothing did."""
+        """Return the earlier block in the place of the next one, or None if there is none."""
         client, first = self._history.client, self._history.first
         if self._at >= len(client):
             return None
@@ -53,7 +53,7 @@ class HistoryWalk:
         return EarlierBlock(first[self._at - 1], at is not None)
 
     def skip(self, count: int) -> None:
-        """So many blocks stood in their places."""
+        """Continue after `count` blocks that were found in their places."""
         self._at = count
 
     def _nearest(self, digest: bytes) -> int | None:

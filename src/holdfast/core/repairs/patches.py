@@ -138,7 +138,7 @@ def _is_secret(line: bytes, found: Values) -> bool:
 
 
 def _of_private_keys(lines: Sequence[bytes]) -> set[bytes]:
-    """The lines of private keys: no line but the first and the last says what it is of."""
+    """Return the lines of private keys, of which only the first and the last are marked."""
     found: set[bytes] = set()
     inside = False
     for line in lines:
@@ -150,7 +150,7 @@ def _of_private_keys(lines: Sequence[bytes]) -> set[bytes]:
 
 
 def _plain(text: str) -> str:
-    """What a piece of JSON says, without its escapes."""
+    """Return a piece of JSON without its escapes."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)) if match[1] else _SPACES.get(match[2], match[2]), text)
 
 

@@ -141,13 +141,13 @@ def told_apart(changed: Iterable[str], lines: Iterable[str]) -> bool:
 
 
 def _tellings(line: str) -> list[str]:
-    """What may be told of a line: all of it, or the sentences of a long one."""
+    """Return the texts that may announce a line: the line, or the sentences of a long one."""
     line = line.strip()
     return [each.strip(_AROUND) for each in ([line] if len(line) <= _LONGEST else _stop.split(line))]
 
 
 def value_lines(texts: Sequence[str], place: int, wanted: Iterable[Slot]) -> dict[Slot, list[str]]:
-    """The lines of texts that look like those that these slots stand for."""
+    """Return the lines of texts for each wanted slot."""
     found: dict[Slot, list[str]] = {slot: [] for slot in wanted}
     for line in "\n".join(texts).split("\n") if found else ():
         slot = _slot(b"v", place, masked(line))
@@ -157,13 +157,13 @@ def value_lines(texts: Sequence[str], place: int, wanted: Iterable[Slot]) -> dic
 
 
 def headings(texts: Sequence[str], place: int, slot: Slot) -> int:
-    """How many headings of texts this slot may stand for."""
+    """Count the headings of texts that have this slot."""
     found = (line for line in "\n".join(texts).split("\n") if _level(line) is not None)
     return sum(_slot(b"s", place, masked(line)) == slot for line in found)
 
 
 def section_of(now: str, place: int, slot: Slot) -> TextSection | None:
-    """The section that this slot stands for."""
+    """Return the section with this slot."""
     lines = now.split("\n")
     for start, line in enumerate(lines):
         if (level := _level(line)) is not None and _slot(b"s", place, masked(line)) == slot:
@@ -289,7 +289,7 @@ def _border(lines: Sequence[str], head: int) -> int:
 
 
 def _section(gone: Sequence[str], lines: Sequence[str], head: int, end: int, place: int) -> TextSection | None:
-    """The one section in which lines `head` to `end` stand, where they stand in one."""
+    """Return the section that contains lines `head` to `end`, or None if they are in several or in none."""
     changed = [level for line in (*gone, *lines[head:end]) if (level := _level(line)) is not None]
     start = next((i for i in range(head, end) if lines[i].strip()), head)
     if not any(line.strip() for line in gone) and start < end and (level := _level(lines[start])) is not None:

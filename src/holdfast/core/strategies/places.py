@@ -164,7 +164,7 @@ def preferred(prompt: Prompt, marks: Sequence[Mark], pinned: Sequence[Mark] = ()
 
 
 def plan(situation: Situation, strategy: str, wishes: Sequence[Wish]) -> Plan:
-    """A legal plan of these markers and those that are pinned; says what had to go."""
+    """Return a valid plan of the wished and the pinned markers, with the reasons for dropped ones."""
     model, prompt = situation.model, situation.prompt
     if not takes_markers(model):
         return Plan(strategy=strategy, reasons=(f"{model.ref} takes no markers",))

@@ -137,7 +137,7 @@ def _tools(body: Body) -> tuple[str, ...]:
 
 
 def _system(body: Body) -> bytes:
-    """The beginning of the system text, as it stands in the body."""
+    """Return the beginning of the system text as raw bytes of the body."""
     for span in body.blocks:
         if span.section == "system":
             return body.raw[span.start : min(span.end, span.start + _MOST_TEXT)]

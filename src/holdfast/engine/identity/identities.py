@@ -39,12 +39,12 @@ _CHAINS = 8
 
 
 def _none(_agent: str) -> Care:
-    """Nothing of a lane stands in its later requests but what they say themselves."""
+    """Return the care "none": later requests contain nothing else of a lane."""
     return "none"
 
 
 class RequestSource(Struct, frozen=True):
-    """A request as far as it says who sent it."""
+    """The parts of a request that identify its sender."""
 
     headers: Headers
     query: str
@@ -302,6 +302,6 @@ def _beside(sender: _Sender) -> Identity:
 
 
 def _is_retry(headers: Headers) -> bool:
-    """Whether the client says that it tries again, as the official SDKs do."""
+    """Return whether the client marks the request as a retry, as the official SDKs do."""
     count = headers.get("x-stainless-retry-count", "")
     return count.isdigit() and count.strip("0") != ""

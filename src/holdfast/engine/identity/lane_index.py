@@ -66,7 +66,7 @@ class LaneRecord(Struct, eq=False):
 
 
 class LaneQuery(Struct, frozen=True):
-    """A request whose lane is looked for. One that names no project may be of any."""
+    """A request to find the lane of. Without a project it matches lanes of any project."""
 
     chain: Chain
     project: bytes = b""

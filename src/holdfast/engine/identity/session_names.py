@@ -102,7 +102,7 @@ def _claude_code(headers: Headers, body: Body, client: str) -> SessionName | Non
 
 
 def _codex(headers: Headers, body: Body, client: str) -> SessionName | None:
-    """A thread that is not the session's first is a sub-agent's; it says whose."""
+    """Name the session by its header; another thread than its first is a sub-agent with its parent."""
     session, thread = headers.get("session-id"), headers.get("thread-id", "")
     if not session or not (thread or client == "codex"):
         return None

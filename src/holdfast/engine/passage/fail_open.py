@@ -66,7 +66,7 @@ class TimeBudget:
             raise Slow
 
     def untimed(self, load: Callable[[], None]) -> None:
-        """Load what is stored: once in a process, and no work on the request."""
+        """Load stored data without counting the time: once per process, and not for the request."""
         begun = self._timer()
         load()
         self._begun += self._timer() - begun

@@ -28,7 +28,7 @@ _FROM, _UNTIL = "relayed_from", "relayed_until"
 
 
 def is_set(environ: Mapping[str, str]) -> bool:
-    """Whether the environment says that Holdfast is to be left out."""
+    """Return whether the environment switches Holdfast off."""
     return environ.get(VARIABLE, "").strip().lower() not in _NOT_SET
 
 

@@ -39,13 +39,13 @@ class Reminder(Struct, frozen=True, kw_only=True):
 
 
 def _nothing() -> None:
-    """Of what was there before nothing is told again."""
+    """Do nothing."""
 
 
 class Remembered(Struct, frozen=True, kw_only=True):
-    """A request with memory in it, as if the client had sent it. `pinned` and `volatile` are blocks by path, as
-    `EngineCore.prepare` takes them; `reset` is why it departs from the one before, if memory is the reason. `says` goes
-    to the client; `went` is called when the request goes out like this. `reading` is the body's, if it was read."""
+    """A request with memory in it, as if the client had sent it. `pinned` and `volatile` are blocks by path, as in
+    `EngineCore.prepare`; `reset` is the reason for a new prefix, if memory is the reason. `says` goes to the client;
+    `went` is called when this request is sent. `reading` is the body's, if it was read."""
 
     body: Body
     reading: Reading | None = None

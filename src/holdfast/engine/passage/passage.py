@@ -269,7 +269,7 @@ class Passage:
     # Out
 
     def response_headers(self) -> list[Header]:
-        """What the client is told; nothing where that is switched off."""
+        """Return the headers to add to the client's response; none if they are switched off."""
         if self._gateway is None or not self._gateway.headers:
             return []
         try:
@@ -369,7 +369,7 @@ class Passage:
             self._end(None, error)
 
     def _read_out(self, report: StreamReport | None) -> tuple[Usage | None, str]:
-        """What a response says that has come to its end. Its id is what a later request may name."""
+        """Return the outcome of a finished response. Its id is registered, since a later request may refer to it."""
         if self.found is not None and self.found.scope and report is not None and report.response_id:
             with quiet("answered"):
                 self._passages.identities.answered(self.found, report.response_id)

@@ -76,7 +76,7 @@ class Hearing:
 
     @property
     def begun(self) -> bool:
-        """Whether what came is the beginning of an answer, as far as can be told."""
+        """Whether an answer has begun, as far as can be seen."""
         return self._tap is None or self._tap.report.started or not self.streams
 
     @property
@@ -116,7 +116,7 @@ class Hearing:
 
     @property
     def usage(self) -> Usage | None:
-        """What the provider has told so far."""
+        """The usage received from the provider so far."""
         try:
             return None if self._tap is None else self._tap.usage
         except Exception as error:  # noqa: BLE001
@@ -124,8 +124,8 @@ class Hearing:
             return None
 
     def broken_off(self) -> Partial | None:
-        """What is known of an answer that began and has no end; None where the provider failed before it said anything
-        or told a usage, and bills nothing."""
+        """Return the part received of an answer without an end; None if the provider failed before any output or usage,
+        which is not billed."""
         try:
             report = StreamReport() if self._tap is None else self._tap.cut()
             usage = self.usage
@@ -142,7 +142,7 @@ class Hearing:
 
 
 class ProviderRefusal:
-    """What a provider says that refused a request."""
+    """Collects the body of a provider's error response."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         encoding = next((value for name, value in headers if name.lower() == b"content-encoding"), b"")

@@ -86,7 +86,7 @@ def keep_blocks(work: Work, now: BlockHistory, parts: Callable[[bytes], list[byt
 
 
 def keep_tools(work: Work, names: Sequence[bytes]) -> None:
-    """Keep the orders of tools whose keys were put back."""
+    """Store the key orders of the tools that were repaired."""
     kept, first = work.state.key_orders.tools, work.state.first
     for name in names:
         raw = None if name in kept else work.memory.get(first[name])

@@ -134,8 +134,8 @@ def _as_first(rekeyed: bytes, now: BlockHistory) -> bool:
 
 
 def _taken_over(work: Work, said: range, before: BlockHistory | None, walk: HistoryWalk, now: BlockHistory) -> int:
-    """How many messages stand where they stood, as they were first sent: almost all of them, so that what is done for
-    each has to be little. Whose parts were forgotten is remembered again."""
+    """Count the leading messages that are unchanged since they were first sent: almost all of them, so this has to be
+    cheap. Forgotten parts are remembered again."""
     if before is None or before.client != before.first:
         return 0
     blocks, count = work.prompt.blocks, len(before.client)
@@ -369,7 +369,7 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
 
 
 def _say(work: Work, title: str, first: bytes, now: bytes) -> set[bytes]:
-    """What a tool says of itself, and the rest of it, where they differ or were told before; gives their slots."""
+    """Record a tool's description and rest if they changed or were announced before; return their slots."""
     if not work.moves or (first == now and not work.state.inserts):
         return set()
     (one, rest), (other, others) = _description_and_rest(first), _description_and_rest(now)
@@ -383,7 +383,7 @@ def _say(work: Work, title: str, first: bytes, now: bytes) -> set[bytes]:
 
 
 def _kept(work: Work, name: bytes, found: list[_Tool]) -> bytes | None:
-    """The first bytes of a tool; those of one whose values are kept survive a restart."""
+    """Return the first bytes of a tool. They survive a restart for tools whose values are kept."""
     first = work.state.first[name]
     raw = work.memory.get(first)
     if raw is None and (known := work.state.kept_tools.get(name)) is not None:
@@ -399,7 +399,7 @@ def _title(raw: bytes) -> str:
 
 
 def _description_and_rest(raw: bytes) -> tuple[str, str]:
-    """What a tool says of itself, and the rest of it."""
+    """Split a tool into its description and the rest."""
     members = object_of(raw) or {}
     literal = (object_of(members.get("function", b"")) or members).get("description", b"")
     said = string_of(literal)

@@ -18,8 +18,8 @@ UNKNOWN = b"=" + bytes(7)
 
 
 class BeginAnewError(Exception):
-    """What was told in this request's history cannot be told apart from what the client says now: nothing of it may
-    stand there. `reason` is why the prefix changes, None where the client has changed it itself."""
+    """The announcements in this request's history cannot be told apart from the client's own text, so none may stay.
+    `reason` is the reason for the new prefix, None if the client itself has changed it."""
 
     def __init__(self, reason: str | None) -> None:
         super().__init__(reason)
@@ -115,7 +115,7 @@ class Work:
         return list(dict.fromkeys(slot for insert in inserts for slot in insert.told))
 
     def told(self, slot: bytes) -> list[bytes]:
-        """What was told of a value or a section in this request's history, oldest first."""
+        """Return the announcements of a value or section in this request's history, oldest first."""
         told = [insert.told[slot] for _, insert in self.present if slot in insert.told]
         return told or ([UNKNOWN] if self.continued and slot in self.slots() else [])
 

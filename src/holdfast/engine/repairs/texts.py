@@ -1,4 +1,4 @@
-"""Repairs of system texts: first values kept, what changed told behind the newest turn and told again ever after."""
+"""Repairs of system texts: keep the first values, and announce changes behind the newest turn in every request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def forget(work: Work) -> None:
 
 
 def retire(work: Work) -> None:
-    """What was kept and told while repairs were on ends with them."""
+    """Drop kept values and announcements when repairs are switched off."""
     state = work.state
     applied = [kept for kept in state.texts.values() if kept.applied or kept.split]
     if state.inserts or state.kept_tools or applied:
@@ -43,7 +43,7 @@ def retire(work: Work) -> None:
 
 
 def find_inserts(work: Work) -> None:
-    """The inserts whose blocks stand in this request. One whose bytes are lost is forgotten."""
+    """Find the inserts whose blocks are in this request; drop those whose bytes are lost."""
     inserts = work.state.inserts
     heads = {key[:16] for key in inserts}
     counts: dict[bytes, int] = {}
@@ -166,7 +166,7 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slot
 
 
 def _around(work: Work, place: int) -> tuple[list[str], list[str]]:
-    """The system texts in front of one, and those behind it, as the client says them."""
+    """Return the client's system texts before and after one."""
     spans = [rewrite.text_span(work.body, work.origin[number]) for number in work.texts]
     found = ["" if span is None else string_of(work.body.raw[slice(*span)]) or "" for span in spans]
     return found[:place], found[place + 1 :]
@@ -256,8 +256,8 @@ def _split(work: Work, place: int, number: int, literal: bytes, splits: int) -> 
 
 
 def tell(work: Work) -> None:
-    """Put the news behind the newest turn. A request that is sent again says what it said, and what has changed since
-    behind that: what the client says now is what is said last."""
+    """Insert the announcements behind the newest turn. A retried request repeats its own ones and adds later changes
+    behind them, so that the client's current text comes last."""
     told = {slot: said for slot in work.lines if (said := work.told(slot))}
     line, values = texts.tell_values(told, work.lines)
     news = "\n\n".join(text for text, _, _ in work.sections)

@@ -88,7 +88,7 @@ class _Before(Struct, frozen=True):
 
 
 class BodyMemory:
-    """What is remembered of the bodies seen so far."""
+    """The bodies and entries of earlier requests."""
 
     def __init__(self) -> None:
         self._reader = PromptReader()
@@ -99,13 +99,13 @@ class BodyMemory:
     # Where the log has usage
 
     def sent(self, record: LoggedRequest, lane: LaneName) -> None:
-        """A request that was billed: the lane's next one may have to be compared with it."""
+        """Remember a billed request for the comparison with the lane's next one."""
         if record.body is not None and record.dialect in DIALECTS:
             self._lanes[lane] = _Before(record.body, record)
 
     def beside(self, record: LoggedRequest, lane: LaneName, model: ModelFacts, covered: int) -> ComparedBody | None:
-        """A request beside the one before it in its lane, which had covered so much; None where either cannot be read
-        any more."""
+        """Compare a request with its lane's previous one, which had covered `covered` tokens; None if either cannot be
+        read any more."""
         before = self._lanes.peek(lane)
         if before is None or before.record is None:
             return None
@@ -163,7 +163,7 @@ class BodyMemory:
         return ComparedBody(body, None if before is None else before.body, tenant, ledger, prepared)
 
     def read(self, seen: ComparedBody, lane: LaneName, usage: Usage, first_token: float | None) -> None:
-        """It has read and written what was foreseen."""
+        """Settle a request that read and wrote what was predicted."""
         at = seen.prepared.outcome.at
         began = at if first_token is None else max(at, first_token)
         planner.first_token(seen.tenant, seen.prepared, began)

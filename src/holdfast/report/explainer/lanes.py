@@ -33,7 +33,7 @@ _NOISE = 16  # tokens: local engines find a few in any prompt
 
 
 class LaneUsage:
-    """What is remembered of a lane; `took` after every request that was billed."""
+    """The usage of a lane; call `took` after every billed request."""
 
     __slots__ = (
         "asked",
@@ -100,7 +100,7 @@ class LaneUsage:
             self.unsplit[bill] = self.unsplit.get(bill, 0) + tokens
 
     def settle_lifetimes(self) -> None:
-        """What was billed before is priced as what it has proved to be."""
+        """Price earlier writes with the lifetime that was proved since."""
         if self.proved and self.unsplit:
             for bill, tokens in self.unsplit.items():
                 bill.was_long(tokens)
@@ -117,7 +117,7 @@ class LaneUsage:
         return missing if missing > self.slack and missing > least else 0
 
     def by_chance(self, usage: Usage) -> bool:
-        """Whether a read of nothing says nothing: implicit caching that promises no hit."""
+        """Whether a read of nothing proves nothing: implicit caching guarantees no hit."""
         return not self.guaranteed and not usage.read
 
     def raced(self, usage: Usage, at: float | None) -> bool:

@@ -98,7 +98,7 @@ class TokenBill:
                 self.others[ttl] = self.others.get(ttl, 0) + tokens
 
     def was_long(self, tokens: int) -> None:
-        """So many tokens whose lifetime was not told were written for an hour."""
+        """Count tokens written with an unknown lifetime as written for an hour."""
         assert self.others is not None
         self.others[UNSPLIT] -= tokens
         self.long += tokens

@@ -166,7 +166,7 @@ class SessionTally:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Forget what was worked out: it is not needed where the provider has billed."""
+        """Reset all estimates, which are not needed once the provider's usage is known."""
         self.lanes: LRU[LaneKey, LaneUsage] = LRU(MOST_LANES, on_evict=self._ended)
         self.bills: list[TokenBill] = []
         self.estimated = False
@@ -223,7 +223,7 @@ class SessionTally:
         )
 
     def money(self) -> Money:
-        """Where the money went; all parts together are what was billed."""
+        """Return the parts of the cost, which add up to the bill."""
         parts = [bill.money() for bill in self.bills]
         return moneys(parts if self.broken is NOTHING else [*parts, self.broken.lost.money()])
 

@@ -191,7 +191,7 @@ def with_head(findings: Sequence[SessionFindings], cure: str) -> list[tuple[Sess
 
 
 def _heads(findings: Sequence[SessionFindings]) -> tuple[HeadSum, ...]:
-    """By what was recognised, the dearest first."""
+    """Sum up the heads by cure, the most expensive first."""
     sums = []
     for cure in {each.head.cure for each in findings if each.head is not None}:
         heads = [head for _, head in with_head(findings, cure)]

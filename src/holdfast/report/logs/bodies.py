@@ -106,7 +106,7 @@ def _is_empty_request(members: Members) -> bool:
 
 
 def _is_bill(members: Members) -> bool:
-    """Whether a line without a request says what one was billed, and by which model."""
+    """Return whether a line without a request has a usage and a model."""
     if "added" in members:  # a shape trace
         return False
     answer = _any_answer(members)
@@ -255,7 +255,7 @@ def _missing(members: Members) -> str:
 
 
 def _any_answer(members: Members) -> LoggedAnswer:
-    """The answer of a line whose dialect is not known."""
+    """Read the answer of a line of an unknown dialect."""
     answer = LoggedAnswer()
     for name in DIALECTS:
         answer = answer_of(members, name)

@@ -70,7 +70,7 @@ class _Message(Struct, gc=False):
 
 
 class _Request(Struct, gc=False):
-    """A request whose lines are being read."""
+    """A request that is still being read."""
 
     name: tuple[str, str]
     source: str
@@ -304,7 +304,7 @@ def is_mine(path: Path, start: bytes) -> bool:
 
 
 def owner(path: Path, start: bytes) -> str | None:
-    """The session after whose file a sub-agent's file belongs."""
+    """Return the session to which a sub-agent's file belongs."""
     if not path.name.startswith("agent-"):
         return None
     return next((name for members in objects(start) if (name := _text(members.get("sessionId")))), None)

@@ -61,7 +61,7 @@ class CodexTokens(Struct, gc=False, frozen=True):
     output_tokens: Count = 0
 
     def less(self, other: CodexTokens) -> CodexTokens:
-        """What came to it since another total; nothing where that was larger."""
+        """Return the increase since another total, zero for counts that were larger there."""
         counts, others = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
         return CodexTokens(*(max(0, one - another) for one, another in zip(counts, others, strict=True)))
 
@@ -160,8 +160,8 @@ def reading() -> Reader:
 
 
 class RolloutThreads:
-    """What is remembered over many rollouts: whose session a thread belongs to, which threads share a beginning, and
-    what was given of them."""
+    """The threads of many rollouts: their sessions, the families with a common beginning, and the hashes of records
+    already read."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, str] = {}

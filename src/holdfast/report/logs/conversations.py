@@ -23,7 +23,7 @@ Said = tuple[str, int, int]
 
 
 class Growth:
-    """What was said in one conversation since its last compaction."""
+    """The items of one conversation since its last compaction."""
 
     __slots__ = ("_gone", "_known", "_said")
 
@@ -34,7 +34,7 @@ class Growth:
 
     @property
     def end(self) -> int:
-        """The number of what is said next."""
+        """The number of the next item."""
         return self._gone + len(self._said)
 
     def says(self, role: Role, blocks: Said) -> None:
@@ -44,7 +44,7 @@ class Growth:
             del self._said[: MOST // 2]
 
     def cut(self) -> None:
-        """What was said is replaced by what comes next."""
+        """Drop everything so far; the next item replaces it."""
         self._gone = self.end
         self._said.clear()
 
@@ -62,14 +62,14 @@ class Growth:
 
 
 def asked(content: Raw) -> Said:
-    """What a user's message says: the result of a tool, if it begins with one, else a text. A kind stands in quotes:
-    inside a text they would be escaped."""
+    """Classify a user's message: a tool result if it begins with one, else text. The type is matched with its quotes,
+    which would be escaped inside a text."""
     is_result = _RESULT in bytes(memoryview(content)[:START])
     return "tool_result" if is_result else "text", 1, len(content)
 
 
 def answered(content: Raw, call: bytes = b'"tool_use"') -> Said:
-    """What an answer, or a part of one, says: calls of tools, thinking or text."""
+    """Classify a part of an answer: tool calls, thinking or text."""
     text = bytes(content)
     if calls := text.count(call):
         return "tool_use", min(calls, MOST), len(text)

@@ -159,7 +159,7 @@ def _routed(model: str) -> str:
 
 
 def conversation_form(messages: list[Raw], tools: list[Raw]) -> str | None:
-    """Whose form messages and tools have; None where both would write them so."""
+    """Return the dialect of messages and tools; None if both dialects would write them like that."""
     for tool in tools[:2]:
         inside = members_of(tool) or {}
         if "function" in inside:

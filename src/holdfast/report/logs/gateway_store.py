@@ -44,7 +44,7 @@ class _FullError(Exception):
 
 
 class _Cure(Struct):
-    """What a break's `data` says of its cure."""
+    """The cure in a break's `data`."""
 
     sentence: str | None = None
     setting: str | None = None

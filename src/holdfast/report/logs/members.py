@@ -122,7 +122,7 @@ def items_of(raw: bytes | Raw | None) -> list[Raw] | None:
 
 
 def begins(raw: bytes | Raw | None) -> bytes:
-    """The first byte of a value, by which its type is told."""
+    """Return the first byte of a value, which shows its type."""
     return b"" if raw is None else bytes(memoryview(raw)[:1])
 
 

@@ -207,7 +207,7 @@ def _kind(messages: Sequence[Message]) -> Kind:
 
 
 def _sized(lane: _Lane, name: str) -> Iterator[tuple[_Held, TraceStep]]:
-    """The requests of which it is known what was billed, by their sizes."""
+    """Yield the requests with known usage, with their sizes."""
     billed = [(held, usage) for held in lane.held if (usage := held.record.usage) is not None and usage.prompt]
     whole = sum(usage.input for _, usage in billed) * TAIL >= sum(usage.prompt for _, usage in billed)
     before: tuple[_Held, Usage] | None = None

@@ -59,7 +59,7 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
 
 
 def is_mine(path: Path, start: bytes) -> bool:
-    """Whether the first line that says anything is one of a shape trace."""
+    """Return whether the first record is one of a shape trace."""
     members = next(first_objects(path, start), {})
     return all(name in members for name in _NEEDED) and "messages" not in members
 

@@ -34,7 +34,7 @@ _plain_text = re.compile(rb'\{\s*"type"\s*:\s*"text"\s*,\s*"text"\s*:\s*(?=")').
 
 
 def history_of(body: Body) -> History:
-    """What a body says."""
+    """Return the hashes of a body's tools, system text and blocks."""
     raw = body.raw
     blocks: list[int] = []
     answers: list[bool] = []

@@ -106,7 +106,7 @@ AUTO = "auto"
 
 
 class LoggedAnswer(Struct):
-    """What a line says of the answer. `failed` if it was an error, which is not billed."""
+    """The answer recorded in a line. `failed` if it was an error, which is not billed."""
 
     usage: Usage | None = None
     response_id: str | None = None

@@ -146,7 +146,7 @@ _ACROSS = 500  # steps across such a plot
 
 
 class Bar(NamedTuple):
-    """A row: its name, how long it is, what stands at the end of its line, and what is said on pointing at it."""
+    """A row: its label, value, the text at its end and its tooltip."""
 
     label: str
     value: float

@@ -69,7 +69,7 @@ def ranked(sessions: Sequence[SessionFindings]) -> list[tuple[int, SessionFindin
 
 
 def told(sessions: Sequence[SessionFindings]) -> list[tuple[int, SessionFindings]]:
-    """The sessions whose breaks are told, as far as there is room for them."""
+    """Return the sessions whose breaks are shown, with their ranks, up to the page's limits."""
     numbered: list[tuple[int, SessionFindings]] = []
     number = 0
     for place, each in ranked(sessions):
@@ -223,7 +223,7 @@ def _side(name: str, text: str | None) -> Markup:
 
 
 def _advice(one: BreakFinding, where: dict[tuple[str | None, str], int]) -> Markup | None:
-    """What to do, in full where it is first said in a session."""
+    """Return the advice, in full only for its first break in a session."""
     if not one.advice:
         return None
     first_place = where.setdefault((one.setting, one.advice), one.request)

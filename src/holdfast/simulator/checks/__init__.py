@@ -112,7 +112,7 @@ def id_headers(dialect: str, request_id: str) -> tuple[tuple[str, str], ...]:
 
 
 def organisation_headers(dialect: str, workspace: str) -> tuple[tuple[str, str], ...]:
-    """The header by which a provider says whose organisation a request was billed to."""
+    """Return the header that names the billed organisation."""
     if dialect == "gemini":
         return ()
     if dialect == "anthropic":
@@ -130,7 +130,7 @@ def provider_of(call: HttpRequest) -> str:
 
 
 def not_found(call: HttpRequest, request_id: str = "") -> HttpResponse:
-    """What the provider whose client this is says to a path it does not serve."""
+    """Return the provider's response for an unknown path."""
     dialect = provider_of(call)
     kind, message = {
         "anthropic": ("not_found_error", "Not found"),

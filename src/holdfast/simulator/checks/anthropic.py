@@ -1,4 +1,4 @@
-"""Anthropic Messages: what is refused, in the order of the provider's checks."""
+"""Anthropic Messages: the requests that are refused, in the order of the provider's checks."""
 
 from __future__ import annotations
 

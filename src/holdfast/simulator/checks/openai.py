@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions and Responses: what is refused."""
+"""OpenAI Chat Completions and Responses: the requests that are refused."""
 
 from __future__ import annotations
 

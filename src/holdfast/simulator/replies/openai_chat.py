@@ -74,7 +74,7 @@ def _call(part: ToolCall) -> dict[str, Any]:
 
 
 def _usage(reply: Reply, envelope: ReplyEnvelope) -> dict[str, Any]:
-    """The prompt includes what was cached; writes are told only by the models that charge for them."""
+    """Return the usage. The prompt includes cached tokens; only models that charge for writes report them."""
     usage, facts = envelope.usage, facts_of(envelope.model)
     details = {"cached_tokens": usage.read, "audio_tokens": 0}
     if facts.reports_writes:

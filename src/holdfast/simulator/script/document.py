@@ -39,7 +39,7 @@ class Value(Struct, frozen=True):
 
 
 def problem(where: str, line: int, sentence: str) -> HoldfastError:
-    """One sentence on one line, whatever an error says that is quoted in it."""
+    """Return an error with the sentence on one line, even if it quotes several."""
     return HoldfastError(f"{where}:{line}: {' '.join(sentence.split())}")
 
 

@@ -24,7 +24,7 @@ _FORMS = (".yaml", ".yml", ".json", ".py")
 
 
 def load_script(path: Path | str) -> Script:
-    """The script in a file. One sentence with file and line says what is wrong with it."""
+    """Load a script from a file. An error names file and line."""
     path = Path(path)
     where, text = str(path), _read(path)
     if path.suffix == ".py":

@@ -259,7 +259,7 @@ class Questions:
 def conditions(
     equal: Mapping[str, object], time: str, start: int | None = None, end: int | None = None
 ) -> tuple[str, list[Any]]:
-    """Conditions for what is asked; None asks nothing."""
+    """Return the SQL conditions and their parameters; None values are ignored."""
     terms = [(f"{name} = ?", value) for name, value in equal.items() if value is not None]
     if start is not None:
         terms.append((f"{time} >= ?", start))

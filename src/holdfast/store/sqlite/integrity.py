@@ -88,7 +88,7 @@ def _pages(connection: sqlite3.Connection) -> list[str]:
 
 
 def _sums(connection: sqlite3.Connection) -> list[str]:
-    """What is summed against the calls it sums."""
+    """Compare the sums with the calls that they sum."""
     again = f"{SUM_OF_CALLS} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"
     differ = connection.execute(
         f"SELECT count(*) FROM (SELECT * FROM (SELECT * FROM bill_hours EXCEPT {again}) "
@@ -152,7 +152,7 @@ def _first_damage(connection: sqlite3.Connection) -> str | None:
 
 
 def _read_back(connection: sqlite3.Connection, path: Path, blobs: BlobFiles, seen: int) -> None:
-    """What was written, and something of every table."""
+    """Read the last write back, and a row of every table."""
     row = connection.execute("SELECT at FROM marks WHERE name = ?", (SEEN,)).fetchone()
     if row is None or row[0] < seen:
         raise HoldfastError(

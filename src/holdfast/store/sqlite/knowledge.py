@@ -274,7 +274,7 @@ def put_shown(transaction: Transaction, operation: op.PutShown) -> int:
 
 
 def _revision(connection: sqlite3.Connection, tenant: str, id_: str, text_hash: str) -> int:
-    """The latest revision that said this and held: a pinned text may show what was changed or forgotten since."""
+    """Return the latest valid revision with this hash: a pinned text may be older than the last change."""
     row = connection.execute(
         "SELECT revision, hash, forgotten_at FROM knowledge WHERE tenant = ? AND id = ?", (tenant, id_)
     ).fetchone()

@@ -1,4 +1,4 @@
-"""What SQLite says when something is wrong, as one sentence a user can act on."""
+"""SQLite's errors as sentences on which a user can act."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ _STREAMS = "stream IN (SELECT id FROM streams WHERE tenant = ?)"
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
-    """All that say whose a row is, also those that a later version adds."""
+    """Return all tables with a tenant column, including those of later versions."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
     return [
         name

@@ -111,7 +111,7 @@ def find(
 def _counted(
     connection: sqlite3.Connection, asked_phrases: Sequence[str], most: int, counts: dict[str, int]
 ) -> list[tuple[int, str]]:
-    """Those of the words that anybody says, the rarest first."""
+    """Return the phrases that occur in any entry with their counts, the rarest first."""
     sql = "SELECT count(*) FROM (SELECT 1 FROM knowledge_fts WHERE knowledge_fts MATCH ? LIMIT ?)"
     for phrase in asked_phrases:
         if phrase not in counts:

@@ -111,7 +111,7 @@ class NewEvents:
         self._waiting.clear()
 
     def write(self, connection: sqlite3.Connection, streams: Streams, sums: HourSums, *, together: bool) -> None:
-        """`together` says that the whole transaction is made again if this fails."""
+        """Insert the events. With `together` the whole transaction is retried if this fails."""
         if not self._waiting:
             return
         rows, counted = [], Counter[tuple[int, str, str]]()

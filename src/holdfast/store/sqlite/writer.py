@@ -93,7 +93,7 @@ class Writer:
             return len(self.queue)
 
     def hurry(self) -> None:
-        """Somebody waits: what is queued is written now."""
+        """Write the queue now, because a caller waits."""
         with self._ready:
             self._hurried = True
             self._ready.notify()

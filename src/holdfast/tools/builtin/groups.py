@@ -127,7 +127,7 @@ class ProcessGroup:
         return b"".join(pieces)
 
     def release(self) -> None:
-        """Let go of the output, at once or when the program has ended."""
+        """Close the output now, or when the program has ended."""
         with self._lock:
             self._released = True
             if self.ended.done():

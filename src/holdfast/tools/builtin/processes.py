@@ -188,7 +188,7 @@ def ending(code: int | None) -> str:
 
 
 def facts_of(group: ProcessGroup) -> dict[str, Any]:
-    """What the trace is told of a program."""
+    """Return a program's facts for the trace."""
     return {"exit_code": group.code, "output_bytes": group.size + group.dropped, "dropped_bytes": group.dropped}
 
 

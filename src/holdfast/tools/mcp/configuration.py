@@ -54,7 +54,7 @@ State = Literal["blocked", "starting", "connected", "waiting", "failed", "closed
 
 
 class ConnectionLost(Exception):
-    """The connection to a server is over; the text says why, as part of a sentence."""
+    """The connection to a server is lost; the message is the reason, as part of a sentence."""
 
 
 class McpServer(Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ _CLOSE_S = 8.0
 
 
 class ToolArrayOwner(Protocol):
-    """Who is told: the owner of a session's tools array."""
+    """The owner of a session's tools array, which is informed of changes."""
 
     def add(self, tools: Iterable[Tool]) -> tuple[str, ...]: ...
 
@@ -162,7 +162,7 @@ class Hub:
             self._emit(McpToolsChanged(server=link.server.name, added=added, removed=tuple(sorted(removed))))
 
     def _free(self, link: ServerLink, tools: Mapping[str, Tool]) -> dict[str, Tool]:
-        """The tools whose names no other server has."""
+        """Return the tools whose names no other server uses."""
         taken = {name for other in self._links.values() if other is not link for name in other.tools}
         both = (
             f"the tool {name} is left out: another server has one of this name" for name in sorted(taken & set(tools))
@@ -231,7 +231,7 @@ async def started(
 
 
 def unconnected(hub: Hub) -> Iterator[str]:
-    """What is said of each server that has not come."""
+    """Yield a line for each server that is not connected."""
     for each in hub.status():
         if each.state != "connected":
             yield f"MCP server {each.server} is not connected: {each.why or 'it has not answered yet'}"

@@ -59,7 +59,7 @@ class _Protocol(asyncio.subprocess.SubprocessStreamProtocol):
 
 
 class ServerProgram:
-    """One life of a server's program: `ended` says how it came to its end by itself, `words` what it last said."""
+    """One run of a server's program: `ended` describes an exit of its own, `words` its last output."""
 
     def __init__(self, server: McpServer, largest: int) -> None:
         self._server, self._largest = server, largest
