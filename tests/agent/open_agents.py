@@ -17,7 +17,7 @@ from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
 from holdfast.tools import tool
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from tests.agent.bench import MODEL, MODELS, START, obey
 
 SKILL = "---\nname: {name}\ndescription: About {name}.\n---\n\nThe body of {name}.\n"
@@ -112,7 +112,6 @@ class RecordingProvider:
         made = []
         for dialect, model, raw in self.sent:
             body = DIALECTS[dialect].parse(raw, model=model.partition(":")[2])
-            assert isinstance(body, Body)
             made.append(DIALECTS[dialect].decode(body))
         return made
 

@@ -14,7 +14,7 @@ from holdfast.agent.window.entries import Compacted
 from holdfast.config.keys import Settings
 from holdfast.records import Request, Text
 from holdfast.records.events import Event
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from holdfast.wire.prompts import PromptReader
 from tests.agent.bench import Bench, obey, settings
 
@@ -78,7 +78,6 @@ def keys(bench: Bench, number: int) -> tuple[bytes, ...]:
     """A request as a cache sees it: one key for everything up to the end of each block."""
     dialect, model, raw = bench.sent[number]
     body = DIALECTS[dialect].parse(raw, model=model.partition(":")[2])
-    assert isinstance(body, Body)
     return PromptReader().read(body, facts.model(model)).prompt.keys
 
 

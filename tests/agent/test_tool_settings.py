@@ -25,7 +25,7 @@ from holdfast.simulator.script import Script
 from holdfast.tools.contract import Tool, ToolContext, ToolOutput
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.tools.offload import PREFIX
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from tests.agent.bench import START
 from tests.agent.toolbench import answers, declared, in_steps, says, steps
 
@@ -181,7 +181,6 @@ class Recording:
     def last(self) -> Request:
         asked = self.sent[-1]
         body = DIALECTS[asked.dialect].parse(asked.raw, model=asked.model.partition(":")[2])
-        assert isinstance(body, Body)
         return DIALECTS[asked.dialect].decode(body)
 
 

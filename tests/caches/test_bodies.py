@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.caches.prompts import Prompt
 from holdfast.facts import model
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from holdfast.wire.prompts import PromptReader
 
 Change = Callable[[dict[str, Any]], object]
@@ -42,7 +42,6 @@ ALL, NO_MESSAGES, ONLY_TOOLS, NOTHING = (True,) * 3, (True, True, False), (True,
 
 def read(body: dict[str, Any], *, name: str = "", scope: str = "w", **spelling: Any) -> Prompt:
     parsed = DIALECTS["anthropic"].parse(json.dumps(body, **spelling).encode())
-    assert isinstance(parsed, Body)
     return PromptReader().read(parsed, model(f"anthropic:{name or body['model']}"), scope=scope).prompt
 
 

@@ -20,7 +20,7 @@ from holdfast.config import KEYS
 from holdfast.config.sections.agent import CompactionSettings
 from holdfast.records import Message, Text
 from holdfast.records.events.sessions import CompactionCompleted
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from holdfast.wire.prompts import PromptReader
 from tests.agent.bench import Bench, extends
 from tests.agent.summaries import events_of, keys, small, summaries, summarizer, summary, summary_requests, talk
@@ -148,7 +148,6 @@ def test_b42_the_break_comes_at_position_1_and_the_system_prompt_stays_cached(tm
         same = next(n for n, (one, other) in enumerate(zip(before, after, strict=False)) if one != other)
         dialect, model, raw = bench.sent[place + 1]
         body = DIALECTS[dialect].parse(raw, model=model.partition(":")[2])
-        assert isinstance(body, Body)
         assert body.blocks[same].path == "messages[1].content[0]"
         first = render(type(session.state.window)(session.state.window.entries[:1], (False,)), session.static)
         assert bench.bodies()[place + 1].messages[:1] == first

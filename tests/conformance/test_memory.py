@@ -18,7 +18,7 @@ from holdfast.engine.passage import Passage
 from holdfast.memory.prompt_texts import ANNOUNCEMENT_AGENT, END, NOTES
 from holdfast.records import Usage
 from holdfast.simulator.faults import Fault, Options
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from tests.agent.knowledge_bench import LONG, KnowledgeBench
 from tests.agent.summaries import LIMITS, summarizer, talk
 from tests.memory.memory_door import PROJECT, MemoryDoor, client_request, contents, extends
@@ -39,7 +39,6 @@ class Parts:
 
     def __init__(self, engine: EngineCore, raw: bytes, *, context: bool = True) -> None:
         body = DIALECTS["anthropic"].parse(raw)
-        assert isinstance(body, Body)
         blocks = engine.read(body).prompt.blocks
         system = [block.tokens for block in blocks if block.section == "system"]
         assert len(system) == (3 if context else 2)

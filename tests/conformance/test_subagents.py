@@ -16,7 +16,7 @@ from holdfast.records import Usage, usage
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.journal import Record
 from holdfast.simulator.script import Script
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from tests.agent.bench import MODEL, MODELS, START, Bench, settings
 from tests.agent.subagents import configured, do, dollars, numbered, obliging, parent, placed, tasks
 from tests.agent.transcripts import head_blocks
@@ -32,7 +32,6 @@ def common(bench: Bench, sent: tuple[str, str, bytes]) -> int:
     """Tokens of a sub-agent's first request that all others begin with: all but its task."""
     dialect, model, raw = sent
     body = DIALECTS[dialect].parse(raw, model=model.partition(":")[2])
-    assert isinstance(body, Body)
     return bench.engine.read(body).prompt.ends[-2]
 
 

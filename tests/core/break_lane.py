@@ -95,7 +95,6 @@ class Lane:
         now = self.clock.now()
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         parsed = DIALECT.parse(raw)
-        assert isinstance(parsed, Body)
         model = facts_of(f"anthropic:{parsed.model}")
         reading = self.reader.read(parsed, model)
         settings = digests(dict(reading.settings))
@@ -170,7 +169,6 @@ def enlarged(trace: Trace, times: int = 12) -> Trace:
 def marked(request: Request, model: str, ttl: str = "5m") -> bytes:
     """A client's body with markers at the last tool, the end of the system text and the last block."""
     body = DIALECT.parse(both_marked(replace(request, model=f"anthropic:{model}", output_limit=16)))
-    assert isinstance(body, Body)
     last = next(i for i in range(len(body.blocks) - 1, -1, -1) if DIALECT.markable(body, i))
     return body.apply(DIALECT.place(body, last, "5m" if ttl == "5m" else "1h"))
 

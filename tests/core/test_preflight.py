@@ -14,7 +14,7 @@ from holdfast.caches.prompts import Mark, Outcome, Prompt
 from holdfast.caches.providers import cache
 from holdfast.core.preflight import calibrated, preflight
 from holdfast.facts import Calibration, ModelFacts, Rates
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
 
@@ -39,7 +39,6 @@ def conversation(dialect: str, model: str, turns: int, words: int = 3_000) -> Pr
     else:
         messages.insert(0, {"role": "developer", "content": system})
     parsed = DIALECTS[dialect].parse(json.dumps(body).encode())
-    assert isinstance(parsed, Body)
     return PromptReader().read(parsed, known(dialect, model)).prompt
 
 

@@ -275,7 +275,6 @@ def prepared(
 ) -> tuple[bytes, Plan]:
     """A body with the markers of a strategy in it; the same prefix, whatever was marked."""
     body = DIALECTS[dialect].parse(raw)
-    assert isinstance(body, Body)
     facts = model(f"anthropic:{body.model}") if dialect == "anthropic" else facts_for(body.model)
     facts = replace(facts, floor=floor)
     prompt = reader.read(body, facts).prompt
@@ -284,7 +283,6 @@ def prepared(
     plan = checked(combined(STRATEGIES[name](asked), asked), asked, strict=True)
     sent = rendered(body, prompt, plan)
     again = DIALECTS[dialect].parse(sent)
-    assert isinstance(again, Body)
     seen = PromptReader().read(again, facts).prompt
     assert sorted(seen.marks, key=lambda mark: mark.block) == sorted(plan.marks, key=lambda mark: mark.block)
     assert seen.keys == prompt.keys

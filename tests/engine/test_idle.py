@@ -22,7 +22,7 @@ from holdfast.records.events import Bus
 from holdfast.records.events.calls import CachePing
 from holdfast.simulator import HttpRequest, Simulator, VirtualClock
 from holdfast.store import open_store
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 
 ANTHROPIC = DIALECTS["anthropic"]
 MODEL = "claude-sonnet-5-5"
@@ -68,7 +68,6 @@ class Caller:
             messages += [{"role": "assistant", "content": "answer"}, {"role": "user", "content": f"question {number}"}]
         whole = {"model": MODEL, "max_tokens": 64, "system": text, "messages": messages} | self.members
         body = self.engine.parse(ANTHROPIC, json.dumps(whole).encode())
-        assert isinstance(body, Body)
         now = self.clock.now()
         prepared = self.engine.prepare(body, lane=lane, now=now)
         return self.engine.settle(prepared, self.send(prepared.raw), now=now)

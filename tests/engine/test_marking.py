@@ -26,7 +26,6 @@ TEXT = "what was said " * 300
 def parsed(value: dict[str, Any] | bytes, dialect: str = "anthropic", model: str = "") -> tuple[Body, Prompt]:
     raw = value if isinstance(value, bytes) else json.dumps(value).encode()
     body = DIALECTS[dialect].parse(raw, model=model)
-    assert isinstance(body, Body)
     return body, PromptReader().read(body, facts_of(body)).prompt
 
 

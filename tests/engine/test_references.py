@@ -11,7 +11,7 @@ import pytest
 from holdfast.engine import EngineCore, PrepareOptions
 from holdfast.engine import Lane as EngineLane
 from holdfast.records import usage
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from tests.engine.repair_lane import TOOLS, Lane, talk
 
 LATE = {"name": "mail", "description": "Sends mails. " * 40, "input_schema": {"type": "object"}, "defer_loading": True}
@@ -71,7 +71,6 @@ class Sent:
 
     def send(self, request: dict[str, Any], **options: Any) -> Any:
         body = self.engine.parse(DIALECTS["anthropic"], json.dumps(request).encode())
-        assert isinstance(body, Body)
         prepared = self.engine.prepare(body, lane=self.lane, now=self.now, options=PrepareOptions(**options))
         self.engine.first_token(prepared, now=self.now + 1)
         outcome = prepared.core.outcome

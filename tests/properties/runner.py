@@ -205,7 +205,6 @@ def refusal(step: Step, raw: bytes) -> WireError | None:
 
 def prompt_of(step: Step, raw: bytes, reader: PromptReader | None = None) -> Prompt:
     body = DIALECTS[step.dialect].parse(raw, model=step.model)
-    assert isinstance(body, Body)
     return (reader or PromptReader()).read(body, facts_of(body)).prompt
 
 

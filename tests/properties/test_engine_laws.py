@@ -345,7 +345,6 @@ def test_parallel_calls_lose_nothing_and_cost_what_automatic_caching_costs(tmp_p
             said = Talk([f"{thread}.{number} " + "all that was said is kept " * 900], ["bash"], [("user", 0, ["hi"])])
             raw = json.dumps(RENDER["anthropic"](said, "claude-opus-4-6")).encode()
             body = engine.parse(DIALECTS["anthropic"], raw)
-            assert isinstance(body, Body)
             lane, now = Lane(tenant="t", session="s", id=f"{thread}.{number % 4}", client="c"), START + number
             prepared = engine.prepare(body, lane=lane, now=now)
             engine.first_token(prepared, now=now + 0.5)

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from holdfast.wire.prompts import PromptReader
 from tests.properties.lanes import RESETS, TAGS, Step, timeline
 
@@ -18,7 +18,6 @@ SEEDS = range(200)
 def keys_of(reader: PromptReader, step: Step) -> tuple[bytes, ...]:
     dialect = DIALECTS[step.dialect]
     body = dialect.parse(step.body, model=step.model)
-    assert isinstance(body, Body)
     provider = "anthropic" if step.dialect == "anthropic" else "openai"
     return reader.read(body, facts.model(f"{provider}:{step.model}")).prompt.keys
 

@@ -18,7 +18,7 @@ from holdfast.records import Message, Request, Text, ToolResult, ToolUse, canoni
 from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.tools.offload import is_reference
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from tests.support.toolboxes import toolbox
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,6 @@ class Agent:
         spoken, engine = DIALECTS["anthropic"], EngineCore(Settings())
         request = Request(model=MODEL, tools=self.box.definitions(), messages=tuple(messages), output_limit=10)
         body = engine.parse(spoken, spoken.encode(request))
-        assert isinstance(body, Body)
         return self.box.prepare(engine, body, lane=LANE, now=1.0, options=PrepareOptions()).raw.count(
             PLACEHOLDER.encode()
         )

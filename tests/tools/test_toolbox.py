@@ -20,7 +20,7 @@ from holdfast.records.events.tools import GuideDelivered, ToolDeferred, ToolDemo
 from holdfast.tools import Decision, GuideSection, Question, Tool, Toolbox, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.offload import is_reference
 from holdfast.tools.toolbox import ToolboxState
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from tests.support.toolboxes import MODEL, Room, call, do, text
 
 LANE = Lane(tenant="t", session="s", id="s/main", client="tests")
@@ -264,7 +264,6 @@ def send(engine: EngineCore, box: Toolbox, count: int) -> Any:
         messages += [Message("assistant", (call("look", f"c{number}", at=number),)), Message("user", (result,))]
     request = Request(model=MODEL, tools=box.definitions(), messages=tuple(messages), output_limit=100)
     body = engine.parse(spoken, spoken.encode(request))
-    assert isinstance(body, Body)
     now = 1_000_000.0 * count
     prepared = box.prepare(engine, body, lane=LANE, now=now, options=PrepareOptions())
     engine.first_token(prepared, now=now)

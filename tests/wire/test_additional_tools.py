@@ -81,7 +81,6 @@ def test_it_is_said_by_the_system_and_goes_back_as_it_came():
     assert (item.kind, json.loads(item.raw)) == ("additional_tools", LATE)
     assert not validate(request)
     again = RESPONSES.parse(RESPONSES.encode(request))
-    assert isinstance(again, Body)
     assert json.loads(again.raw)["input"][3] == LATE
     assert RESPONSES.decode(again) == request
     assert read(again).keys == read(body(LATE, {"role": "user", "content": "go on"})).keys
@@ -90,10 +89,8 @@ def test_it_is_said_by_the_system_and_goes_back_as_it_came():
 def test_at_the_beginning_it_is_kept_too():
     raw = {"model": "gpt-5.6", "input": [LATE, {"role": "developer", "content": "be brief"}, USER]}
     found = RESPONSES.parse(json.dumps(raw).encode())
-    assert isinstance(found, Body)
     request = RESPONSES.decode(found)
     again = RESPONSES.parse(RESPONSES.encode(request))
-    assert isinstance(again, Body)
     assert RESPONSES.decode(again) == request
     assert read(again).keys == read(found).keys
 

@@ -138,7 +138,6 @@ def test_decoding_is_stable(dialect: str, data: st.DataObject) -> None:
 
 def body(dialect: str, raw: dict[str, Any]) -> Request:
     parsed = DIALECTS[dialect].parse(json.dumps(raw).encode(), model="m")
-    assert isinstance(parsed, Body)
     return DIALECTS[dialect].decode(parsed)
 
 
@@ -550,7 +549,6 @@ def test_an_empty_system_block_is_no_place_for_the_breakpoint(dialect: str) -> N
     model = {"openrouter": "openrouter:anthropic/claude-opus-4.6"}.get(dialect, "openai:gpt-6.1-sol")
     request = Request(model=model, system_prompt=(Text("rules"), Text("")))
     body = DIALECTS[dialect].parse(DIALECTS[dialect].encode(request))
-    assert isinstance(body, Body)
     first = [block.path for block in body.blocks].index(
         "system[0]" if dialect == "anthropic" else "messages[0].content[0]"
     )

@@ -68,7 +68,6 @@ def conversation(name: str, turns: int) -> bytes:
 
 def read(reader: PromptReader, raw: bytes) -> Body:
     body = reader.parse(DIALECTS["anthropic"], raw)
-    assert isinstance(body, Body)
     assert reader.read(body, SONNET).prompt == PromptReader().read(body, SONNET).prompt
     return body
 
@@ -130,7 +129,6 @@ def test_members_behind_the_messages_move_with_them() -> None:
         assert isinstance(before, Body)
         after = dialect.parse(second, like=before)
         assert after == dialect.parse(second)
-        assert isinstance(after, Body)
         assert after.blocks[after.messages_from] is before.blocks[before.messages_from]
 
 

@@ -10,7 +10,6 @@ from holdfast.facts import model
 from holdfast.lab import Lab, ReplayOptions, playback
 from holdfast.lab.playback import ReplayedCall
 from holdfast.lab.sessions import TimedRequest, dialect_of
-from holdfast.wire import Body
 from holdfast.wire.prompts import PromptReader
 from tests.lab.replay.coding_sessions import coding_session
 
@@ -48,7 +47,6 @@ def test_the_bodies_carry_what_is_billed(
         def sent(self, turn: TimedRequest, prepared: ReplayedCall) -> None:
             nonlocal seen
             body = dialect_of(facts).parse(prepared.raw, model=facts.name)
-            assert isinstance(body, Body)
             assert facts_of(body).ref == facts.ref
             found = PromptReader().read(body, facts).prompt
             billed = prepared.core.prompt

@@ -14,7 +14,7 @@ from holdfast.lab import FAULTS, STRATEGY_NAMES, Trace, with_gaps
 from holdfast.lab.contenders import Contender, Repair, contenders
 from holdfast.lab.playback import CoreWay, EngineWay, PlayedRequest, ReplayedCall, play
 from holdfast.lab.sessions import TimedRequest, filled, is_shape, turns
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from holdfast.wire.prompts import PromptReader
 from tests.lab.recordings import needs_recordings, own, recorded
 from tests.lab.replay.coding_sessions import coding_session
@@ -89,7 +89,6 @@ def reread(trace: Trace, facts: ModelFacts, contender: Contender) -> int:
     def sent(turn: TimedRequest, prepared: ReplayedCall) -> None:
         nonlocal repaired
         body = reader.parse(DIALECTS[turn.body.dialect], prepared.raw, model=facts.name)
-        assert isinstance(body, Body)
         found, billed = reader.read(body, facts_of(body)).prompt, prepared.core.prompt
         assert (found.keys, found.ends, found.marks) == (billed.keys, billed.ends, billed.marks)
         assert (found.route, found.mode, found.hidden) == (billed.route, billed.mode, billed.hidden)

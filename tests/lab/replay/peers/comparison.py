@@ -10,7 +10,7 @@ from holdfast import facts
 from holdfast.caches.prompts import Mark, Prompt
 from holdfast.lab.peers import PEERS
 from holdfast.simulator.messages import HttpRequest
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS
 from holdfast.wire.prompts import PromptReader
 
 PATHS = {
@@ -28,7 +28,6 @@ def prompts(posted: Iterable[tuple[str, bytes]]) -> list[Prompt]:
         if path in PATHS:
             dialect, provider = PATHS[path]
             body = reader.parse(DIALECTS[dialect], raw)
-            assert isinstance(body, Body)
             found.append(reader.read(body, facts.model(f"{provider}:{body.model}")).prompt)
     return found
 
