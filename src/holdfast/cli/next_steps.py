@@ -1,7 +1,7 @@
 """What `holdfast` alone shows: what to do next, in order of effort, as it fits what is there.
 
 Looks whether a few files exist and imports nothing for it: it must be as quick as `--help`. Where clients keep their
-logs is known in full by `traces.logs.homes`; a test holds the two together.
+logs is known in full by `report.logs`; a test holds the two together.
 """
 
 from __future__ import annotations

@@ -105,7 +105,11 @@ def row_of(
         at=predicted.at,
         plan=planned.plan,
         repairs=prepared.repairs,
-        predicted=Usage(input=predicted.input, read=predicted.read, writes=_by_ttl(predicted.writes)),
+        predicted=Usage(
+            input=predicted.input,
+            read=predicted.read,
+            writes=tuple(sorted((ttl, tokens) for ttl, tokens in predicted.writes if tokens)),
+        ),
         reset=planned.expectation.reset,
         first_token=began,
         ended=now,
@@ -277,10 +281,6 @@ def possible(predicted: Usage, model: str) -> bytes | None:
     """The verdict of a call that was given up before its answer began: the most that may have been billed for it."""
     cost = price(predicted, model).cost
     return None if cost is None else b'{"possible":"%b"}' % str(cost).encode()
-
-
-def _by_ttl(writes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted([(ttl, tokens) for ttl, tokens in writes if tokens]))
 
 
 def reason_of(reason: str | None) -> ResetReason | None:

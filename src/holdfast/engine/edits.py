@@ -1,6 +1,6 @@
 """Edits on the wire: recorded before they are first sent, put in place on every later request.
 
-Whether one is made is decided in `prefix.edits`; the bytes are the store's. Edits come before markers: their splices
+Whether one is made is decided in `core.edits`; the bytes are the store's. Edits come before markers: their splices
 are applied, the body is parsed again, and markers are planned on what will be sent. Nothing here raises on what a
 client sends or a disk has lost: the client's own bytes then go out, and the request says so.
 """
@@ -92,10 +92,11 @@ def consider(
     and, if it is to make them, what must be recorded before the request goes out.
     """
     dialect, known = DIALECTS[body.dialect], situation.ledger.edits
-    fresh = {block: data for block, data in wanted.items() if not _is_recorded(known, block, data)}
-    if not fresh:
+    refs = tuple(EditRef(block, sha256(data).digest(), situation.now) for block, data in wanted.items())
+    refs = tuple(ref for ref in refs if ref.block not in known or known[ref.block].replacement != ref.replacement)
+    if not refs:
         return Proposal(made=False, why="these edits are recorded already and are replayed on every request"), ()
-    refs = tuple(EditRef(block, sha256(data).digest(), situation.now) for block, data in fresh.items())
+    fresh = {ref.block: wanted[ref.block] for ref in refs}
     client = read(body)
     places = dict(
         zip((block.digest for block in client.blocks), client.origin or range(len(client.blocks)), strict=True)
@@ -203,10 +204,6 @@ class Replacements:
         with self._lock:
             self._loaded[tenant, name] = data
         return data
-
-
-def _is_recorded(known: Mapping[bytes, EditRef], block: bytes, data: bytes) -> bool:
-    return block in known and known[block].replacement == sha256(data).digest()
 
 
 def _standing(dialect: Dialect, body: Body, index: int, data: bytes) -> bytes | None:

@@ -30,8 +30,8 @@ PAUSE = 5.0
 class FallibleStore(Writes):
     """The writes of a store, and `read` for its questions."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], float] = monotonic) -> None:
-        self.store, self._clock = store, clock
+    def __init__(self, store: Store) -> None:
+        self.store = store
         self.others = store.others
         self._unread_until = 0.0
         self._late_until = 0.0
@@ -41,7 +41,7 @@ class FallibleStore(Writes):
 
     def late(self, problem: Exception) -> None:
         """Something was waited for in vain: for a while nothing is asked of it that must be waited for."""
-        self._late_until = self._clock() + PAUSE
+        self._late_until = monotonic() + PAUSE
         self._warn(problem)
 
     @property
@@ -53,8 +53,8 @@ class FallibleStore(Writes):
         if problem is None and self._unwritable:  # it could be written again: then it can be read too
             self._unreadable = False
         self._unwritable = problem is not None
-        unreadable = self._unreadable and self._clock() < self._unread_until
-        if self._clock() < self._late_until:
+        unreadable = self._unreadable and monotonic() < self._unread_until
+        if monotonic() < self._late_until:
             return True
         if problem is None and not self._unreadable:
             if self._warned:
@@ -67,12 +67,12 @@ class FallibleStore(Writes):
 
     def read(self, default: D, question: Callable[P, T], *values: P.args, **named: P.kwargs) -> T | D:
         """What a question of `store` gives, or `default` while it cannot be read."""
-        if self._unreadable and self._clock() < self._unread_until:
+        if self._unreadable and monotonic() < self._unread_until:
             return default
         try:
             answer = question(*values, **named)
         except HoldfastError as error:
-            self._unreadable, self._unread_until = True, self._clock() + PAUSE
+            self._unreadable, self._unread_until = True, monotonic() + PAUSE
             self._warn(error)
             return default
         self._unreadable = False

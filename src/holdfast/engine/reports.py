@@ -131,7 +131,8 @@ class Reports:
         if place is not None:
             unified = diff(difference.before, difference.after, place.offset, keep_bodies=self.keep_bodies)
             text = unified.encode("utf-8", "replace")
-        diff_name = f"{name}.{_safe(row.id)}.diff" if text else None
+        safe_id = re.sub(r"[^A-Za-z0-9_-]", "_", row.id[:64])
+        diff_name = f"{name}.{safe_id}.diff" if text else None
         report = _report(row, finding, day, cure, difference, diff_name)
         line = msgspec.json.encode(self._with_changes(report, difference)) + b"\n"
         try:
@@ -324,11 +325,6 @@ def _digest(text: str | bytes | None) -> str | None:
 
 def _short(text: str) -> str:
     return text[:_LONGEST].encode("utf-8", "replace").decode()
-
-
-def _safe(name: str) -> str:
-    """A break's id as part of a file name."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name[:64])
 
 
 def _create(path: Path, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """Dated facts about models: floors, TTLs, multipliers, limits, prices, and how many tokens a text has.
 
 Every figure lives in a data file with a date and a source and can be overridden;
-imports only `canonical` and `errors`.
+imports only `records` and `errors`.
 """
 
 from typing import TYPE_CHECKING

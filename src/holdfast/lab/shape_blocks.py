@@ -1,6 +1,6 @@
 """A shape trace as blocks that can be written down: who says them, of which kind, of exactly how many tokens.
 
-Sizes come from `traces.rebuild`. A call whose result is missing becomes text, so that every call is answered; a block
+Sizes come from `lab.rebuild`. A call whose result is missing becomes text, so that every call is answered; a block
 is at least as large as its shortest spelling, at the expense of others of its request. Both ways of replaying start
 here: prompts are made of it at once, and `filler_requests` writes texts of exactly these sizes.
 """

@@ -301,7 +301,7 @@ def bill(
     """
     last = LAST if end is None else end
     extent = store.bill_extent() if session is None and calls is None else None
-    broken = store.newest_breaks(tenant, session=session, start=start, end=end, limit=_MOST_BREAKS)
+    broken = store.breaks(tenant, session=session, start=start, end=end, limit=_MOST_BREAKS, newest=True)
     if calls is not None:
         broken = [each for each in broken if each.call in calls]
     if extent is not None:

@@ -68,7 +68,7 @@ def _newest(
     """One more than the limit, if there are so many; resets are left out after they were read."""
     fetch = limit + 1
     while True:
-        read = store.newest_breaks(tenant, session=session, start=start, end=end, limit=fetch)
+        read = store.breaks(tenant, session=session, start=start, end=end, limit=fetch, newest=True)
         selected = [each for each in read if resets or each.reason is None or each.reason in MISSED]
         if len(selected) > limit or len(read) < fetch:
             return selected
@@ -276,8 +276,8 @@ class _Gathered:
         self.clients: dict[str, None] = {}
         self.ids: list[str] = []
         store.visit_calls(self._add, activity.tenant, session=activity.session, start=start, end=end)
-        self.breaks = store.newest_breaks(
-            activity.tenant, session=activity.session, start=start, end=end, limit=_MOST_BREAKS
+        self.breaks = store.breaks(
+            activity.tenant, session=activity.session, start=start, end=end, limit=_MOST_BREAKS, newest=True
         )
         for each in self.breaks:
             dollars = dollars_of(each)

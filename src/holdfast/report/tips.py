@@ -301,7 +301,7 @@ def evidence(store: Store, settings: Settings) -> TipEvidence:
     gemini: Counter[str] = Counter()
     store.visit_calls(partial(_call, sessions, gemini), start=start)
     names = {name for name in gemini if model(name).ref.startswith("gemini:")}
-    broke = sum(each.cause in HEAD_CHANGES and each.model in names for each in store.newest_breaks(start=start))
+    broke = sum(each.cause in HEAD_CHANGES and each.model in names for each in store.breaks(start=start, newest=True))
     events = _events(store, start)
     return TipEvidence(
         masked=max(events.count["tool.masked"].values(), default=None),

@@ -197,21 +197,10 @@ class Store(Writes):
         call: str | None = None,
         start: int | None = None,
         end: int | None = None,
+        newest: bool = False,
         limit: int = 1000,
     ) -> list[Break]:
-        """The oldest first."""
-
-    @abstractmethod
-    def newest_breaks(
-        self,
-        tenant: str | None = None,
-        *,
-        session: str | None = None,
-        start: int | None = None,
-        end: int | None = None,
-        limit: int = 1000,
-    ) -> list[Break]:
-        """The newest first."""
+        """The oldest first, or the `newest`."""
 
     @abstractmethod
     def events(

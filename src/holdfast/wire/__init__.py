@@ -1,6 +1,6 @@
 """One file per dialect: bytes to canonical values and back, with every untouched byte kept as the client sent it.
 
-Knows how providers spell things and nothing of lanes or storage; imports `canonical`, `facts` and, for what a prompt is
+Knows how providers spell things and nothing of lanes or storage; imports `records`, `facts` and, for what a prompt is
 to a cache, `caches`.
 """
 

@@ -1,6 +1,6 @@
 """`zones` (document C): a marker on system text or tools, one or more in the messages, one at the tail.
 
-Where the markers stand; how long they live is `prefix.retention`. When there are more than a request may have, the mid
+Where the markers stand; how long they live is `core.retention`. When there are more than a request may have, the mid
 zone gives way first, then the recent one.
 """
 

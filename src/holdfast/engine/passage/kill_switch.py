@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from holdfast.store import Store
 from holdfast.store import operations as op
@@ -35,10 +35,9 @@ def is_set(environ: Mapping[str, str]) -> bool:
 class Switch:
     """`off` may change at any time, by a signal too. `until` is when requests were last relayed; 0: never."""
 
-    def __init__(self, *, off: bool = False, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, off: bool = False) -> None:
         self.off = off
         self.until = 0.0
-        self._clock = clock
         self._noted = False
         self._store: Store | None = None
 
@@ -49,7 +48,7 @@ class Switch:
     def toggle(self) -> None:
         """Safe in a signal handler: nothing is written here."""
         if self.off:
-            self.until = self._clock()
+            self.until = time.time()
         self.off = not self.off
 
     @contextlib.contextmanager
@@ -72,7 +71,7 @@ class Switch:
             marks = {} if store is None else store.marks()
             begun, ended = marks.get(_FROM, 0), marks.get(_UNTIL, 0)
             self._noted = begun > ended
-            self.until = self._clock() if self._noted else ended / 1_000_000
+            self.until = time.time() if self._noted else ended / 1_000_000
         self.note()
 
     def note(self) -> bool:
@@ -83,7 +82,7 @@ class Switch:
         self._noted = off
         if self._store is not None:
             with quiet("the switch"):
-                self._store.write(op.PutMark(_FROM if off else _UNTIL, round(self._clock() * 1_000_000)))
+                self._store.write(op.PutMark(_FROM if off else _UNTIL, round(time.time() * 1_000_000)))
         return True
 
     def close(self) -> None:

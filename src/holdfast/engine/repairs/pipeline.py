@@ -1,7 +1,6 @@
 """Repairs applied to a body: the client's bytes in, the lane's first bytes out, and what changed told at the end.
 
-The door to `repair_order` and `repair_texts`, which bridge the decisions of `prefix.repairs` and the splices of
-`wire.rewrite`.
+`order` and `texts` apply what `core.repairs` decides, as splices of `wire.rewrite`.
 """
 
 from __future__ import annotations

@@ -115,26 +115,14 @@ class CallQuestions(Questions, Store):
         call: str | None = None,
         start: int | None = None,
         end: int | None = None,
+        newest: bool = False,
         limit: int = 1000,
     ) -> list[Break]:
         equal = {"tenant": tenant, "session": session, "lane": lane, "call": call}
         where, values = conditions(equal, "at", start, end)
+        order = "at DESC, seq DESC" if newest else "at, seq"
         with self.readers.snapshot() as connection:
-            rows = connection.execute(f"{_BREAKS} WHERE {where} ORDER BY at, seq LIMIT ?", [*values, limit])
-            return [read_break(row) for row in rows]
-
-    def newest_breaks(
-        self,
-        tenant: str | None = None,
-        *,
-        session: str | None = None,
-        start: int | None = None,
-        end: int | None = None,
-        limit: int = 1000,
-    ) -> list[Break]:
-        where, values = conditions({"tenant": tenant, "session": session}, "at", start, end)
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(f"{_BREAKS} WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?", [*values, limit])
+            rows = connection.execute(f"{_BREAKS} WHERE {where} ORDER BY {order} LIMIT ?", [*values, limit])
             return [read_break(row) for row in rows]
 
     def events(
