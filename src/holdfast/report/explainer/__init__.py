@@ -1,7 +1,7 @@
 """What broke the cache in logs that are already there: every break with its cause, cost and cure, and the sums.
 
-Takes the records of `report.logs` one by one and keeps a few counts for each session and lane, so that memory does not grow
-with the logs. Two kinds of evidence: the bytes of the requests where a log has them, else what usage alone proves.
+Takes the records of `report.logs` one by one and keeps a few counts for each session and lane, so that memory does not
+grow with the logs. Two kinds of evidence: the bytes of the requests where a log has them, else what usage alone proves.
 """
 
 from typing import TYPE_CHECKING
