@@ -1,18 +1,12 @@
-"""Seed cache-page, rows 6 and 7: two-phase detection of breaks, and the diff writer."""
+"""Seed cache-page, row 6: two-phase detection of breaks."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.config.keys import KEYS
 from holdfast.config.sections.cache import BreaksSettings
-from holdfast.engine.byte_diff import ByteDiff
-from holdfast.engine.reports import Reports
-from holdfast.store.rows import Break
 from tests.core.break_lane import Lane, text
 
 PART = "All that was said in this part is needed later on. " * 150  # some 1,600 tokens
@@ -42,10 +36,6 @@ def test_c6_both_thresholds_decide_and_are_settings(drop: float, tokens: int, fo
     assert (lane.send(body(3, system="Other rules. ")).finding is not None) == found
 
 
-def test_c6_the_thresholds_are_five_per_cent_and_two_thousand_tokens() -> None:
-    assert (KEYS["cache.breaks.min_drop"].default, KEYS["cache.breaks.min_tokens"].default) == (0.05, 2_000)
-
-
 @pytest.mark.parametrize(("turns", "found"), [(10, True), (40, False)])
 def test_c6_a_drop_of_many_tokens_that_is_a_small_share_is_no_break(turns: int, found: bool) -> None:
     """The last turn is edited: some 3,200 tokens either way, of 35,000 or of 130,000."""
@@ -66,40 +56,3 @@ def test_c6_a_drop_of_all_that_is_few_tokens_is_no_break() -> None:
     judged = lane.send(body(2) | small | {"system": [text("y")]})
     assert (judged.usage.read, judged.finding) == (0, None)
     assert 500 < judged.expectation.expected < 2_000
-
-
-def test_c7_a_break_is_written_as_a_line_with_its_diff(tmp_path: Path) -> None:
-    lane = Lane()
-    lane.send(body(2, system="It is 13:01.\n"))
-    judged = lane.send(body(3, system="It is 13:02.\n"))
-    made = Break(
-        tenant="t",
-        id="B1",
-        call="c",
-        session="s",
-        lane="l",
-        model=OPUS,
-        at=1_794_744_000_000_000,
-        cause=judged.finding.cause,
-        tokens=judged.finding.tokens,
-        dollars=judged.finding.dollars,
-        path=judged.path,
-        offset=judged.body.blocks[0].start + judged.place.offset,
-        cure=judged.cure.name,
-    )
-    path = Reports(tmp_path / "cache-breaks").write(
-        made,
-        judged.finding,
-        cure=judged.cure,
-        difference=ByteDiff(before=judged.before, after=judged.after, place=judged.place),
-    )
-    line = json.loads(path.read_text("utf-8"))
-    assert (line["cause"], line["cure"], line["path"]) == ("system_prompt_changed", "clock", "system[0]")
-    diff = (path.parent / line["diff"]).read_text("utf-8")
-    assert "-" + '{"xxxx":"xxxx","xxxx":"Xx xx 99:99.' in diff
-    assert "13:0" not in path.read_text("utf-8") + diff
-
-
-def test_c7_the_directory_and_the_number_kept_are_settings() -> None:
-    assert KEYS["cache.breaks.dir"].default == "HOLDFAST_HOME/cache-breaks"
-    assert KEYS["cache.breaks.keep"].default == 1_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +39,6 @@ ANSWER = {
 }
 ASKED: dict[str, Any] = {"model": "gpt-6.1-sol", "input": "hello"}
 each_way = pytest.mark.parametrize("on", [True, False])
-
-
-@pytest.fixture(autouse=True)
-def nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.startswith("HOLDFAST_"):
-            monkeypatch.delenv(name)
 
 
 @each_way

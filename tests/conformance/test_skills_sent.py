@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,6 @@ from tests.agent.open_agents import Opened, opened
 
 HEADING = "## Available skills\nUse `skill_search(query)` to filter and `skill_load(name)` to read a body.\n\n"
 OFF = '[cache]\npadding = "off"\n'
-
-
-@pytest.fixture(autouse=True)
-def nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.startswith("HOLDFAST_"):
-            monkeypatch.delenv(name)
 
 
 def write(root: Path, name: str, description: str = "", body: str = "", file: str = "SKILL.md") -> Path:

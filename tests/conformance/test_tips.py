@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -34,9 +33,6 @@ OPUS, GEMINI = "anthropic:claude-opus-5-5", "gemini:gemini-3.5-flash"
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for name in os.environ:
-        if name.startswith("HOLDFAST_"):
-            monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HOLDFAST_STORE_URL", f"sqlite:///{tmp_path}/h.db")
     monkeypatch.setenv("HOLDFAST_GATEWAY_PORT", "0")

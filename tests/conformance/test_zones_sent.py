@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,13 +20,6 @@ from tests.gateway.gate import eventually, gated
 from tests.simulator.http_client import ANTHROPIC, LONG, Client
 
 LARGE = 4_000  # lines of a system text that make a first write of more than 20,000 tokens
-
-
-@pytest.fixture(autouse=True)
-def nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.startswith("HOLDFAST_"):
-            monkeypatch.delenv(name)
 
 
 class Sent(NamedTuple):

@@ -82,13 +82,6 @@ def test_openai_entries_are_found_under_their_cache_key() -> None:
     assert fence(replace(prompt, route="lane-2"), pool, 1.0) == 0
 
 
-def test_what_an_explicit_cache_object_holds_is_under_it() -> None:
-    gemini = facts.model("gemini:gemini-2.5-pro")
-    prompt = read(talk(), gemini, "gemini")
-    assert fence(prompt, Entries(), 0.0) == 0
-    assert fence(prompt, Entries(), 0.0, frozen=4) == 4
-
-
 @pytest.mark.parametrize(
     ("model", "dialect", "seconds"),
     [("openai:gpt-5.5", "openai_chat", 600.0), ("gemini:gemini-2.5-pro", "gemini", 300.0)],
