@@ -274,10 +274,6 @@ def _shown(
     return shown, {old: new for new, old in enumerate(order)}
 
 
-def _is_tool(block: Block) -> bool:
-    return block.section == "tools"
-
-
 def _stripped(blocks: Sequence[Block]) -> set[int]:
     """A14: thinking before the last user message that says something other than tool results."""
     turn = max(
@@ -292,7 +288,7 @@ def _salts(model: ModelFacts, blocks: Sequence[Block], settings: Mapping[str, by
 
     The tools go in as a whole: the provider loses all of them when one is added, even at the end of the list.
     """
-    tools = b"".join([block.digest for block in takewhile(_is_tool, blocks)])
+    tools = b"".join([block.digest for block in takewhile(lambda block: block.section == "tools", blocks)])
     salts: dict[Section, bytes] = {"tools": sha256(tools).digest()}
     for name in sorted(settings):
         section = AFFECTING.get(name)

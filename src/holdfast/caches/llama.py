@@ -133,7 +133,8 @@ class Llama(Cache):
         """The slot, why, and whether what it holds is about to be lost (L2, L3, L5, L7)."""
         free = [slot for slot in self._slots if slot.busy is None]
         if not free:
-            return min(self._slots, key=_began), "no slot was free: it waits for the one that began first (L7)", True
+            first = min(self._slots, key=lambda slot: slot.busy.at if slot.busy is not None else NEVER)
+            return first, "no slot was free: it waits for the one that began first (L7)", True
         best, similar = None, self._similarity
         for slot in free if self._similarity and len(tokens) else ():
             here = shared_tokens(slot.tokens, tokens) / len(tokens)
@@ -154,7 +155,3 @@ class Llama(Cache):
     def _release(self, slot: _Slot) -> None:
         self._releases += 1
         slot.released, slot.busy = self._releases, None
-
-
-def _began(slot: _Slot) -> float:
-    return slot.busy.at if slot.busy is not None else NEVER

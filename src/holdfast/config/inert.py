@@ -285,12 +285,15 @@ def notes(config: Config, agent: str | None = None) -> list[tuple[Inert, str]]:
         if each.rule.elsewhere:
             grouped.setdefault(each.rule.why, []).append(each)
             continue
-        where = "" if each.everywhere else f"without effect in {_doors(each.rule.doors)}: "
+        doors = " and ".join(NAMES[door] for door in each.rule.doors)
+        where = "" if each.everywhere else f"without effect in {doors}: "
         detail = each.rule.detail.replace("{cache.strategy}", str(values["cache.strategy"].value))
         sentences.append(
             (each, f"{each.key} is set, but {where}{each.rule.why} (set by {values[each.key].origin}{detail})")
         )
-    return sentences + [(group[0], f"{_some(group)} {_are(group)} {why}") for why, group in grouped.items()]
+    for why, group in grouped.items():
+        sentences.append((group[0], f"{_some(group)} {'is' if len(group) == 1 else 'are'} {why}"))
+    return sentences
 
 
 def _find(
@@ -322,14 +325,6 @@ def _some(inert: list[Inert]) -> str:
     if len(keys) > _MOST:
         return f"{', '.join(keys[: _MOST - 1])} and {len(keys) - _MOST + 1} more"
     return " and ".join([", ".join(keys[:-1]), keys[-1]] if len(keys) > 1 else keys)
-
-
-def _are(inert: list[Inert]) -> str:
-    return "is" if len(inert) == 1 else "are"
-
-
-def _doors(doors: tuple[Door, ...]) -> str:
-    return " and ".join(NAMES[door] for door in doors)
 
 
 def _flat(settings: Settings) -> dict[str, Any]:

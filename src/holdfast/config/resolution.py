@@ -126,7 +126,8 @@ def resolve(
     """The configuration, or one HoldfastError with a line per problem; `unread` are problems of the files."""
     problems = Problems()
     problems.lines.extend(unread)
-    layers = [_file_layer(document, problems) for document in documents]
+    tables = [{name: value for name, value in each.table.items() if name != "agents"} for each in documents]
+    layers = [_walk(table, document, (), None, problems) for table, document in zip(tables, documents, strict=True)]
     over = _environment(environ, problems)
     _put(over, _flags(flags, problems))
     blocks = [_agent_layers(document, problems) for document in documents]
@@ -205,11 +206,6 @@ def _meant(key: Key, value: object) -> str:
 
     near = facts.default().nearest(value)
     return f"; did you mean {near}?" if near else ""
-
-
-def _file_layer(document: ConfigDocument, problems: Problems) -> Layer:
-    table = {name: value for name, value in document.table.items() if name != "agents"}
-    return _walk(table, document, (), None, problems)
 
 
 def _agent_layers(document: ConfigDocument, problems: Problems) -> dict[str, Layer]:
@@ -314,10 +310,6 @@ def _check_order(values: Layer, problems: Problems) -> None:
 
 def configured_facts(config: Config) -> Facts | None:
     """The facts with their overrides; None where the shipped ones are meant."""
-    sets = [_facts_file(config.path(name), name) for name in config.settings.facts.overrides]
+    names = config.settings.facts.overrides  # files of the workspace, or shipped sets
+    sets = [path if (path := config.path(name)).exists() else name for name in names]
     return Facts.load(sets) if sets else None
-
-
-def _facts_file(path: Path, name: str) -> Path | str:
-    """A file of the workspace, or the name of a shipped set."""
-    return path if path.exists() else name

@@ -142,7 +142,8 @@ headers = { Authorization = "Bearer ${SEARCH_KEY}" }
 
 def as_markdown() -> str:
     """The reference page `docs/configuration.md`."""
-    parts = [_PAGE, f"- Reserved variables that are no settings: {_reserved()}.\n"]
+    reserved = ", ".join(f"`{name}`" for name in (*RESERVED, RESERVED_PREFIX + "*"))
+    parts = [_PAGE, f"- Reserved variables that are no settings: {reserved}.\n"]
     for section, description in SECTIONS.items():
         keys = [key for key in KEYS.values() if key.section == section]
         parts.append(f"\n## [{section}]\n\n{description}\n")
@@ -157,10 +158,6 @@ def as_markdown() -> str:
 def _table(keys: Iterable[Key]) -> Iterator[str]:
     yield "\n| key | default | allowed | meaning |\n|---|---|---|---|\n"
     yield from (_row(key) for key in keys)
-
-
-def _reserved() -> str:
-    return ", ".join(f"`{name}`" for name in (*RESERVED, RESERVED_PREFIX + "*"))
 
 
 def _row(key: Key) -> str:

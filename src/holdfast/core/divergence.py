@@ -154,11 +154,13 @@ def _course(old: list[bytes], new: list[bytes], same: int, before: Sent, prompt:
     counts, again = before.counts(), set(new[same:])
     back = sum(counts[i] for i in range(same, len(old)) if old[i] in again)
     answered = any(_is_answer(block) for block in prompt.blocks[same:])
-    front = _within_one_message(prompt, first, same)
+    # at most one message is kept in front: clients that trim often keep the first as an anchor
+    front = same == first or prompt.blocks[same - 1].message == prompt.blocks[first].message
     if _resumes(old[same:], new[same:]):
         whole = same == first or prompt.blocks[same].message != prompt.blocks[same - 1].message
         return "window" if front and whole and not _left_out(prompt, same) else "rewrite"
-    shorter = 2 * (prompt.tokens - _before(prompt, first)) < sum(counts[first:]) and len(new) < len(old)
+    in_front = prompt.ends[first - 1] if first else 0
+    shorter = 2 * (prompt.tokens - in_front) < sum(counts[first:]) and len(new) < len(old)
     replaced = new[same] not in set(old[same:]) and (front or answered or back)
     if shorter and replaced and len(old) - first >= _CONVERSATION:
         return "compaction"
@@ -218,15 +220,6 @@ def _resumes(whole: list[bytes], part: list[bytes]) -> int:
             if not all(following) or following[0] == following[1]:
                 return index
     return 0
-
-
-def _within_one_message(prompt: Prompt, first: int, end: int) -> bool:
-    """Whether the messages kept in front are at most one: clients that trim often keep the first as an anchor."""
-    return end == first or prompt.blocks[end - 1].message == prompt.blocks[first].message
-
-
-def _before(prompt: Prompt, block: int) -> int:
-    return prompt.ends[block - 1] if block else 0
 
 
 def _section(before: Sent, prompt: Prompt, index: int, known: Rules) -> Section:

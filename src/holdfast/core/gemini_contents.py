@@ -181,7 +181,8 @@ class AgentContents(Struct, frozen=True):
             return self
         uses = known.uses + (now > known.since)
         others = self._left_by(lane, besides=known.identity)
-        return others._with(structs.replace(known, lanes=_joined(known.lanes, lane), used=now, uses=uses))
+        lanes = known.lanes if lane in known.lanes else (*known.lanes, lane)
+        return others._with(structs.replace(known, lanes=lanes, used=now, uses=uses))
 
     def refreshed(self, name: str, expires: float, now: float) -> AgentContents:
         known = self.named(name)
@@ -274,7 +275,8 @@ def decide(
     if not settings.enabled:
         return ContentsDecision(why="cached contents are switched off")
     offered = [objects.held.get(offer.identity) for offer in wanted.offers]
-    found = max((each for each in offered if each is not None and each.live(now)), key=_size, default=None)
+    live = [each for each in offered if each is not None and each.live(now)]
+    found = max(live, key=lambda each: each.tokens, default=None)
     use = None if found is None else Use(found.name, found.contents, found.tokens)
     refresh = () if found is None else _refresh(found, settings, now, using=True)
     commands, why = _create(objects, found, wanted, model, rates, settings, now)
@@ -297,14 +299,6 @@ def due(objects: AgentContents, settings: GeminiSettings, now: float) -> tuple[C
 def creation_cost(tokens: int, rates: Rates) -> Decimal:
     """An object is paid for as input when it is made; its storage comes on top (`Charge`)."""
     return tokens * rates.input
-
-
-def _size(held: HeldContents) -> int:
-    return held.tokens
-
-
-def _joined(lanes: tuple[str, ...], lane: str) -> tuple[str, ...]:
-    return lanes if lane in lanes else (*lanes, lane)
 
 
 def _create(

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.caches import Block, Mark, Prompt, Section
+from holdfast.caches import Mark, Prompt, Section
 from holdfast.records import common_head
 
 Kind = Literal["user", "tools"]
@@ -181,8 +181,4 @@ def baseline(prompt: Prompt, end: int | None = None) -> int:
 
 def head(prompt: Prompt) -> int:
     """How many blocks stand before the messages, which come last."""
-    return bisect_left(prompt.blocks, True, key=_is_said)
-
-
-def _is_said(block: Block) -> bool:
-    return block.section == "messages"
+    return bisect_left(prompt.blocks, True, key=lambda block: block.section == "messages")

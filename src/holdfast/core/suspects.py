@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches import NEVER, Entry, Lookup, Mark, Outcome, Prompt, Rules, anthropic, openai_breakpoints, rules
+from holdfast.caches import NEVER, Entry, Lookup, Mark, Outcome, Prompt, anthropic, openai_breakpoints, rules
 from holdfast.facts import ModelFacts
 from holdfast.records import BREAK_CAUSES, CHANGES, BreakCause
 from holdfast.records import expiry as expiry_cause
@@ -208,17 +208,13 @@ def _in_reach(prompt: Prompt, entries: Sequence[tuple[int, Entry]], now: float, 
     if not entries:
         return 0
     known = rules(model)
-    if _is_anthropic(known):
+    if known.affecting is anthropic.AFFECTING:
         by_key = {entry.key: entry for _, entry in entries if entry.live(now)}
         return anthropic.readable(prompt, lambda key, _now: by_key.get(key), now, model)
     if known.all_tools:
         looked_at = set(openai_breakpoints.candidates(prompt, model))
         return _longest([(block, entry) for block, entry in entries if block in looked_at])
     return _longest(entries)
-
-
-def _is_anthropic(known: Rules) -> bool:
-    return known.affecting is anthropic.AFFECTING
 
 
 def _longest(entries: Sequence[tuple[int, Entry]]) -> int:

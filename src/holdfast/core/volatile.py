@@ -9,7 +9,7 @@ a rule counts as a meter or a counter. All patterns are bounded and without nest
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 KINDS = ("clock", "date", "uuid", "git", "meter", "counter")
 
@@ -88,7 +88,8 @@ def between(one: str, other: str, *, ragged: int = 0) -> tuple[str, ...]:
     size = min(len(first), len(second)) - ragged if ragged else max(len(first), len(second))
     if size <= 0 or first[:size] != second[:size]:
         return ()
-    return _ordered(kind for (kind, a), (_, b) in zip(values, others, strict=False) if a != b)
+    changed = {kind for (kind, a), (_, b) in zip(values, others, strict=False) if a != b}
+    return tuple(kind for kind in KINDS if kind in changed)
 
 
 def parted(text: str) -> tuple[list[str], list[str]]:
@@ -167,8 +168,3 @@ def _sentence(match: re.Match[str]) -> str:
     text, start, end = match.string, match.start(), match.end()
     lead = _stop.split(text[max(0, start - _REACH) : start])[-1]
     return lead + text[start:end] + _stop.split(text[end : end + _REACH], maxsplit=1)[0]
-
-
-def _ordered(kinds: Iterable[str]) -> tuple[str, ...]:
-    found = set(kinds)
-    return tuple(kind for kind in KINDS if kind in found)

@@ -116,7 +116,8 @@ class Facts:
         rest = rest if colon else provider
         named = provider if colon and provider in self.providers() else names.nearest(provider, self.providers())
         among = [named] if colon and named else [each for each in self.providers() if not self._table(each).routes]
-        refs = {normalise(each.ref.partition(":")[2]): each.ref for each in self._every(among)}
+        models = [each for provider in reversed(among) for each in self.models(provider)]
+        refs = {normalise(each.ref.partition(":")[2]): each.ref for each in models if not each.ref.endswith("*")}
         close = names.nearest(normalise(rest), refs)
         return None if close is None else refs[close]
 
@@ -130,10 +131,6 @@ class Facts:
         if same and names.is_version_of(normalise(name.partition(":")[2] or name), normalise(near.partition(":")[2])):
             return f"the nearest that is known is {near}"
         return f"did you mean {near}?"
-
-    def _every(self, providers: Sequence[str]) -> list[ModelFacts]:
-        found = [each for provider in reversed(providers) for each in self.models(provider)]
-        return [each for each in found if not each.ref.endswith("*")]
 
     def _unknown(self, name: str) -> str:
         hint = self.hint(name)

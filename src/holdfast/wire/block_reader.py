@@ -64,7 +64,7 @@ def read_block(
             if may_name(plain, "cache_control", 0, len(plain)):
                 return None
             body, index = _alone(body, span, plain), 0
-        marks = _ttls(body, dialect, index)
+        marks = tuple(marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None)
         if dialect.deferred(body, index):
             return ReadBlock(None, marks=marks, late=late_tool(dialect.content(body, index), with_ids))
         content, kind = dialect.content(body, index), dialect.kind(body, index)
@@ -160,11 +160,6 @@ def _with_text_block(members: dict[str, Any], content: bytes, flat: bool) -> byt
             at += len(_CONTENT)
             return b'%b[{"type":"text","text":%b}]}' % (content[:at], content[at:-1])
     return _encode({**members, "content": [{"type": "text", "text": members["content"]}]})
-
-
-def _ttls(body: Body, dialect: Dialect, index: int) -> tuple[str, ...]:
-    """The lifetimes of the markers on and in a block."""
-    return tuple(marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None)
 
 
 def _text_of(content: bytes, kind: str) -> str | None:

@@ -113,7 +113,7 @@ class Body(Struct, frozen=True):
 
     def context(self, block: BlockSpan) -> bytes:
         """The canonical text of the members that hang on a block, each after a comma."""
-        return b"".join(b"," + _canonical_member(self.raw[start:end]) for start, end in block.context)
+        return b"".join(b"," + canon(b"{" + self.raw[start:end] + b"}")[1:-1] for start, end in block.context)
 
     def apply(self, splices: Iterable[Splice]) -> bytes:
         return apply(self.raw, splices)
@@ -167,10 +167,6 @@ def with_context(blocks: list[BlockSpan], members: list[Member]) -> list[BlockSp
     if blocks and members:
         blocks[0] = replace(blocks[0], context=tuple((m.key_start, m.end) for m in members))
     return blocks
-
-
-def _canonical_member(raw: bytes) -> bytes:
-    return canon(b"{" + raw + b"}")[1:-1]
 
 
 def apply(raw: bytes, splices: Iterable[Splice]) -> bytes:

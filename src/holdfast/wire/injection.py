@@ -237,7 +237,7 @@ def _listed(body: Body, start: int, at: int, blocks: Sequence[bytes]) -> _Place:
 def _chat(body: Body, texts: Sequence[str], joined: bool) -> _Place | None:
     literal = encode_string(BETWEEN.join(texts))
     blocks = [as_text_block(encode_string(text)) for text in texts]
-    apart = body.dialect == "openrouter" and not joined and _takes_markers(body)
+    apart = body.dialect == "openrouter" and not joined and body.model.removeprefix("~").startswith("anthropic/")
     ends = [index for index, block in enumerate(body.blocks) if block.section == "system"]
     if not ends:
         member = body.members.get("messages")
@@ -264,10 +264,6 @@ def _chat(body: Body, texts: Sequence[str], joined: bool) -> _Place | None:
         return _Place((Splice(block.start, block.end, arr(blocks)),), last + 1, len(blocks), removed=last)
     whole = arr([text_block(body, block, body.text(block)), *blocks])
     return _Place((Splice(block.start, block.end, whole),), last + 1, len(blocks))
-
-
-def _takes_markers(body: Body) -> bool:
-    return body.model.removeprefix("~").startswith("anthropic/")
 
 
 def _responses(body: Body, texts: Sequence[str]) -> _Place | None:

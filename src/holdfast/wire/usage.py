@@ -26,14 +26,10 @@ def counts_of(raw: bytes | Raw) -> Counts | None:
         return None
     except msgspec.DecodeError:
         try:
-            value = json.loads(bytes(raw), parse_int=_whole)
+            value = json.loads(bytes(raw), parse_int=lambda text: int(text) if len(text) < 20 else 0)
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
-
-
-def _whole(text: str) -> int:
-    return int(text) if len(text) < 20 else 0
 
 
 def count(counts: Counts, *path: str) -> int:

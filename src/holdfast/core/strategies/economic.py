@@ -200,21 +200,22 @@ def _lifetimes(
         return plain
     tokens = situation.prompt.ends[tail]
     new, bare = tokens - min(state.live, tokens), tokens - min(state.long, tokens)
-    odds, supported = state.odds, _supported(situation)
+    odds, known = state.odds, situation.experience
+    # Anything but the short lifetime has to be backed by the tenant's own conversations (law 7).
+    supported = known is not None and counterfactuals.supported(known)
     if situation.model.knobs.ttl_raise == "yes":
-        if (
-            (supported or _young(situation))
-            and price.premium * new <= situation.allowance
-            and raise_now(odds, price, new, bare)
-        ):
+        young = known is not None and counterfactuals.conversations(known) < counterfactuals.ENOUGH
+        affordable = (supported or young) and price.premium * new <= situation.allowance
+        if affordable and raise_now(odds, price, new, bare):
             return long, long, 0.0, f"a pause is worth {odds.next[1]:.1%}, {bare} tokens are not protected yet"
         return plain
-    if not supported:
+    if known is None or not supported:
         return plain
-    policy = _policy(situation, tokens)
+    policy = counterfactuals.cheapest(known, situation.ledger.client, situation.model, tokens)
     if state.hit is None or state.hit.seconds > (situation.model.ttl_seconds(short) or 0):
         if price.premium * new <= situation.allowance:
-            if new <= COLD * tokens and _said(situation, state.hit_block):
+            said = state.hit_block >= 0 and situation.prompt.blocks[state.hit_block].section == "messages"
+            if new <= COLD * tokens and said:
                 return long, long, 0.0, "what was begun for long goes on"
             if policy == "long":
                 return long, long, 0.0, "the long lifetime would have been the cheapest so far"
@@ -226,31 +227,10 @@ def _lifetimes(
     return short, long, 0.0, "the conversation goes on"
 
 
-def _supported(situation: Situation) -> bool:
-    """Whether anything but the short lifetime is backed by the tenant's own conversations (law 7)."""
-    return situation.experience is not None and counterfactuals.supported(situation.experience)
-
-
-def _young(situation: Situation) -> bool:
-    """Whether the tenant is not known yet."""
-    known = situation.experience
-    return known is not None and counterfactuals.conversations(known) < counterfactuals.ENOUGH
-
-
-def _policy(situation: Situation, tokens: int) -> counterfactuals.Policy:
-    """The fixed policy that would have been the cheapest for the client so far."""
-    assert situation.experience is not None
-    return counterfactuals.cheapest(situation.experience, situation.ledger.client, situation.model, tokens)
-
-
 def _bare_head(situation: Situation, state: _State) -> int:
     """Tokens of tools and system text that no entry covers."""
     ends = [end for end in (last_tool(situation), last_system(situation)) if end is not None]
     return max(0, situation.prompt.ends[max(ends)] - state.live) if ends else 0
-
-
-def _said(situation: Situation, block: int) -> bool:
-    return block >= 0 and situation.prompt.blocks[block].section == "messages"
 
 
 def _may_probe(situation: Situation, new: int, tail: int) -> bool:

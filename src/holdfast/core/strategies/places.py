@@ -254,9 +254,10 @@ def checked(plan: Plan, situation: Situation, *, strict: bool) -> Plan:
     clients, ours, faults = _sorted_out(plan, situation)
     if faults and strict:
         raise IllegalPlanError(f"plan of {plan.strategy}: {'; '.join(faults)}; the strategy must not plan this.")
-    small = [mark for mark in ours if situation.prompt.ends[mark.block] < situation.model.floor]
+    floor, ends = situation.model.floor, situation.prompt.ends
+    small = [mark for mark in ours if ends[mark.block] < floor]
     ours = [mark for mark in ours if mark not in small]
-    dropped = [*faults, *(_below(mark, situation) for mark in small)]
+    dropped = [*faults, *(f"block {m.block}: {ends[m.block]} tokens, below the floor of {floor}" for m in small)]
     kept = list(clients)
     for mark in preferred(situation.prompt, ours, situation.pinned):
         fault = _against(mark, kept, plan, situation)
@@ -300,11 +301,6 @@ def _alone(mark: Mark, situation: Situation) -> Iterator[str]:
         yield f"block {mark.block}: it is volatile"
     if model.ttl_seconds(mark.ttl) is None:
         yield f"block {mark.block}: {model.ref} has no TTL {mark.ttl!r}"
-
-
-def _below(mark: Mark, situation: Situation) -> str:
-    tokens, floor = situation.prompt.ends[mark.block], situation.model.floor
-    return f"block {mark.block}: {tokens} tokens, below the floor of {floor}"
 
 
 def _against(mark: Mark, kept: Sequence[Mark], plan: Plan, situation: Situation) -> str | None:
