@@ -87,6 +87,12 @@ class Chatting:
         simulated = ("--simulate", "--script", str(self.script)) if simulate else ()
         return Answer(*run("chat", *simulated, *arguments))
 
+    def done(self, *arguments: str, input: str | io.StringIO = "", simulate: bool = True) -> Answer:
+        """One that ends without a failure."""
+        answer = self(*arguments, input=input, simulate=simulate)
+        assert answer.code == 0, answer.err
+        return answer
+
     @property
     def environ(self) -> dict[str, str]:
         """For a program: as here."""

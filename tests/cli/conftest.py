@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
+from holdfast.simulator.provider import Simulator
+from holdfast.simulator.server import running
 from tests.cli.chats import Chatting
+from tests.cli.client_world import World
 from tests.cli.commands import use
+from tests.clients.comparison import in_front_of
 from tests.report.workday import Workday, work
 
 
@@ -40,6 +44,15 @@ def workday_store(workday: Workday, workspace: Path, monkeypatch: pytest.MonkeyP
 def utc(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times are shown in UTC."""
     monkeypatch.setenv("TZ", "UTC")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    environment = {key: value for key, value in os.environ.items() if not key.endswith(("_BASE_URL", "_API_BASE"))}
+    environment |= {"HOLDFAST_HOME": str(tmp_path / "holdfast"), "HOLDFAST_GATEWAY_PORT": "0"}
+    simulator = Simulator()
+    with running(simulator) as address:
+        yield World(simulator, address, environment | in_front_of(address), tmp_path)
 
 
 @pytest.fixture

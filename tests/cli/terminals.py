@@ -194,11 +194,19 @@ class Program:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         os.kill(self.process.pid, signal.SIGWINCH)
 
-    def type(self, text: str) -> None:
+    def type(self, text: str, *, until: str | Callable[[str], bool] | None = None, times: int = 1) -> None:
+        """Type something, and wait for what is to come of it."""
         os.write(self._master, text.encode())
+        if until is not None:
+            self.until(until, times=times)
 
-    def say(self, text: str) -> None:
-        self.type(text + "\r")
+    def say(self, text: str, *, until: str | Callable[[str], bool] | None = None, times: int = 1) -> None:
+        self.type(text + "\r", until=until, times=times)
+
+    def ask(self, text: str, *, until: str | None = None, times: int = 1) -> None:
+        """The same, and wait for the next prompt."""
+        self.say(text, until=until, times=times)
+        self.prompt()
 
     def press_ctrl_c(self) -> None:
         self.type("\x03")

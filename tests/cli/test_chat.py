@@ -75,8 +75,7 @@ class TestOneMessage:
         assert "\x1b" not in done.out + done.err
 
     def test_help_has_examples(self, chat: Chatting) -> None:
-        done = chat("--help", simulate=False)
-        assert done.code == 0
+        done = chat.done("--help", simulate=False)
         assert "holdfast chat --resume\n" in done.out
         assert "git diff | holdfast chat" in done.out
 
@@ -100,8 +99,7 @@ class TestParted:
 
 class TestTools:
     def test_where_nobody_can_be_asked_a_call_is_refused_and_that_is_said(self, chat: Chatting) -> None:
-        done = chat("WRITE-A-FILE")
-        assert done.code == 0
+        done = chat.done("WRITE-A-FILE")
         assert "holdfast: write_file was refused: nobody can be asked here; --yes allows all tools" in done.err
         assert "nobody can be asked here" in done.out
         assert not (chat.workspace / "notes.txt").exists()
@@ -113,8 +111,7 @@ class TestTools:
         assert COST.search(done.err)
 
     def test_a_guide_is_for_the_model_and_only_named_to_the_user(self, chat: Chatting) -> None:
-        done = chat("--yes", input="WRITE-A-FILE\n/cost\nWRITE-A-FILE\n")
-        assert done.code == 0
+        done = chat.done("--yes", input="WRITE-A-FILE\n/cost\nWRITE-A-FILE\n")
         lines = [line for line in done.err.split("\n") if line.startswith("* write_file")]
         assert lines == [
             "* write_file  notes.txt: Wrote notes.txt (2 lines). (with a guide)",
@@ -223,8 +220,7 @@ class TestSessions:
         assert f"session {first.session} is in use by another process; close it there, or fork it" in done.err
 
     def test_one_in_which_nothing_was_said_leaves_nothing_behind(self, chat: Chatting) -> None:
-        done = chat(input="/help\n/exit\n")
-        assert done.code == 0
+        done = chat.done(input="/help\n/exit\n")
         assert "--resume" not in done.err
         assert chat.logs == []
 

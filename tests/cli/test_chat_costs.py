@@ -136,8 +136,7 @@ def test_cached_contents_of_gemini_are_in_all_of_them(
     monkeypatch.setenv("HOLDFAST_CACHE_GEMINI_ENABLED", "true")
     with running(simulator) as address:
         monkeypatch.setenv("HOLDFAST_UPSTREAM_GEMINI", address)
-        done = chat(input="Say it.\n/cost\n" * 6, simulate=False)
-    assert done.code == 0, done.err
+        done = chat.done(input="Say it.\n/cost\n" * 6, simulate=False)
     beside = [(record.method, record.status) for record in simulator.journal.records() if "cached" in record.path]
     assert beside == [("POST", 200), ("DELETE", 200)]
     first, *_, last = figures(done.out)

@@ -80,8 +80,7 @@ def test_a_damaged_beginning_is_refused_and_left_alone(chat: Chatting, session: 
         assert "Traceback" not in done.err
     assert log.read_bytes() == before
     assert not log.with_name(f"{log.name}.damaged").exists()
-    listed = chat("--list")
-    assert listed.code == 0
+    listed = chat.done("--list")
     assert f"session {session}: line" in listed.err
 
 
@@ -90,8 +89,7 @@ def test_a_call_that_lost_its_answer_is_answered(chat: Chatting, session: str) -
     lines = log.read_bytes().splitlines(keepends=True)
     answered = next(n for n, line in enumerate(lines) if b"turn.tools_answered" in line)
     log.write_bytes(b"".join(lines[:answered]) + b"\xff" + b"".join(lines[answered:]))
-    done = chat("--resume", session, "Go on")
-    assert done.code == 0
+    done = chat.done("--resume", session, "Go on")
     assert "not valid UTF-8" in done.err
     answers = [each.payload for each in read_log(log) if isinstance(each.payload, TurnToolsAnswered)]
     assert "it may have run in part or not at all" in answers[-1].messages
@@ -102,8 +100,7 @@ def test_a_fork_leaves_the_damaged_one_as_it_is(chat: Chatting, session: str) ->
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:-3]) + b"torn" + b"".join(lines[-3:]))
     before = log.read_bytes()
-    done = chat("--fork", session, "Go on")
-    assert done.code == 0
+    done = chat.done("--fork", session, "Go on")
     assert f"session {session} stays as it is" in " ".join(done.err.split())
     assert log.read_bytes() == before
     assert any(isinstance(each.payload, SessionSalvaged) for each in read_log(log_of(chat, done.session)))

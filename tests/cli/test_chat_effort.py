@@ -55,8 +55,7 @@ def chat(provider: Provider, chat: Chatting, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_option_reaches_the_provider(chat: Chatting, provider: Provider, model: str) -> None:
     name, value = SAID[model]
     assert chat("--model", model, "Hello.", simulate=False).code == 0
-    done = chat("--model", model, "--effort", "high", "Hello.", simulate=False)
-    assert done.code == 0, done.err
+    chat.done("--model", model, "--effort", "high", "Hello.", simulate=False)
     without, with_it = provider.asked
     assert {key: item for key, item in with_it.get(name, {}).items() if key in value} == value
     assert not any(key in without.get(name, {}) for key in value)
@@ -64,8 +63,9 @@ def test_the_option_reaches_the_provider(chat: Chatting, provider: Provider, mod
 
 @pytest.mark.parametrize("model", [OPUS, GPT])
 def test_a_change_says_its_price_first_and_is_a_reset(chat: Chatting, provider: Provider, model: str) -> None:
-    done = chat("--model", model, input=f"{LONG}\n/effort\n/effort high\nAgain?\n/effort\n/cache\n", simulate=False)
-    assert done.code == 0, done.err
+    done = chat.done(
+        "--model", model, input=f"{LONG}\n/effort\n/effort high\nAgain?\n/effort\n/cache\n", simulate=False
+    )
     name, value = SAID[model]
     assert [each.get(name) for each in provider.asked] == [None, value]
     price = "cached tokens are written again with the next request, for $"
@@ -82,8 +82,7 @@ def test_a_change_says_its_price_first_and_is_a_reset(chat: Chatting, provider: 
 
 def test_a_chat_that_goes_on_keeps_it(chat: Chatting, provider: Provider) -> None:
     first = chat("--model", OPUS, "--effort", "low", input="Hello.\n/effort max\n", simulate=False)
-    again = chat("--resume", first.session, input="Again.\n/effort default\nOnce more.\n", simulate=False)
-    assert again.code == 0, again.err
+    chat.done("--resume", first.session, input="Again.\n/effort default\nOnce more.\n", simulate=False)
     assert [each.get("output_config") for each in provider.asked] == [{"effort": "low"}, {"effort": "max"}, None]
     assert chat("--resume", first.session, "--effort", "low", "And now.", simulate=False).code == 0
     assert provider.asked[-1]["output_config"] == {"effort": "low"}
@@ -123,19 +122,14 @@ def test_at_a_terminal_somebody_is_asked_before(chat: Chatting, provider: Provid
     environ |= {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
     with Program("chat", "--resume", session, cwd=chat.workspace, environ=environ, columns=200, rows=24) as program:
         program.prompt()
-        program.say("/effort high")
-        program.until("Change it? y yes, n no:")
+        program.say("/effort high", until="Change it? y yes, n no:")
         assert "cached tokens are written again with the next request, for $" in program.text
-        program.say("n")
-        program.prompt()
+        program.ask("n")
         assert "Nothing was changed." in program.text
-        program.say("/effort high")
-        program.until("Change it? y yes, n no:", times=2)
-        program.say("y")
-        program.prompt()
+        program.say("/effort high", until="Change it? y yes, n no:", times=2)
+        program.ask("y")
         assert "The effort is high from the next request on." in program.text
-        program.say("Again.")
-        program.prompt()
+        program.ask("Again.")
         program.type("\x04")
         assert program.ended() == 0
     assert [each.get("output_config") for each in provider.asked] == [None, {"effort": "high"}]

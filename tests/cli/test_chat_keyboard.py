@@ -109,8 +109,7 @@ class TestTalking:
     """The loop, with a keyboard that is a text."""
 
     def test_one_line_after_the_other_until_there_is_no_more(self, chat: Chatting) -> None:
-        done = chat(input=Terminal("Hello\n\n//slash\n/contxt\n/model nonsense\nWRITE-A-FILE\n"))
-        assert done.code == 0
+        done = chat.done(input=Terminal("Hello\n\n//slash\n/contxt\n/model nonsense\nWRITE-A-FILE\n"))
         assert done.out.startswith("Hello\n\n/slash\n\nThen The call was not run.")
         assert "did you mean /context?" in done.err
         assert "no model is named 'nonsense'" in done.err

@@ -29,8 +29,7 @@ def test_tools_of_a_server_are_called(chat: Chatting) -> None:
         f"  - when: {{contains: CALL-IT}}\n    call: {call}\n",
         "utf-8",
     )
-    done = chat("--yes", "CALL-IT")
-    assert done.code == 0
+    done = chat.done("--yes", "CALL-IT")
     assert "over there" in done.out
 
 
@@ -81,8 +80,7 @@ def words(text: str) -> str:
 
 
 def test_an_unknown_model_is_asked_and_the_nearest_named_once(chat: Chatting) -> None:
-    done = chat("--model", MISSPELT, input="One\n/cost\nTwo\n/model\nThree\n")
-    assert done.code == 0
+    done = chat.done("--model", MISSPELT, input="One\n/cost\nTwo\n/model\nThree\n")
     assert MISSPELT in done.err
     assert words(done.err).count("did you mean") == 1
     assert MEANT in words(done.err)
@@ -90,8 +88,7 @@ def test_an_unknown_model_is_asked_and_the_nearest_named_once(chat: Chatting) ->
 
 
 def test_a_later_version_is_no_misspelling(chat: Chatting) -> None:
-    done = chat("--model", "anthropic:claude-sonnet-5-9", "Hello")
-    assert done.code == 0
+    done = chat.done("--model", "anthropic:claude-sonnet-5-9", "Hello")
     assert "did you mean" not in done.err
     assert "the nearest that is known is anthropic:claude-sonnet-5-" in words(done.err)
 
@@ -144,6 +141,5 @@ def test_warnings_are_said_once(chat: Chatting) -> None:
     broken = chat.workspace / ".holdfast" / "skills" / "broken"
     broken.mkdir(parents=True)
     (broken / "SKILL.md").write_text("no front matter", "utf-8")
-    done = chat(input="One\n/fork\nTwo\n/fork\nThree\n")
-    assert done.code == 0
+    done = chat.done(input="One\n/fork\nTwo\n/fork\nThree\n")
     assert words(done.err).count("is left out") == 1

@@ -48,8 +48,7 @@ def chat(chat: Chatting, monkeypatch: pytest.MonkeyPatch, systems: list[str]) ->
 
 def test_without_padding_the_chat_says_that_nothing_was_cached(chat: Chatting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE_PADDING", "off")
-    done = chat(input="Hello.\n/cost\n/cache\n", simulate=False)
-    assert done.code == 0, done.err
+    done = chat.done(input="Hello.\n/cost\n/cache\n", simulate=False)
     assert SAYS_SO in done.err
     for sentence in (
         "Nothing was cached: the prompt's ",
@@ -67,11 +66,9 @@ def test_where_padding_does_not_pay_it_says_why(chat: Chatting, monkeypatch: pyt
 
 def test_one_message_is_not_padded_and_keeps_its_bytes_when_it_goes_on(chat: Chatting, systems: list[str]) -> None:
     """An hour of a longer prompt, bought for one question, costs three times what the question does."""
-    done = chat("Hello.", simulate=False)
-    assert done.code == 0, done.err
+    done = chat.done("Hello.", simulate=False)
     assert SAYS_SO in done.err
-    again = chat("--resume", done.session, input="Again.\n/cost\n" * 6, simulate=False)
-    assert again.code == 0, again.err
+    again = chat.done("--resume", done.session, input="Again.\n/cost\n" * 6, simulate=False)
     (system,) = set(systems)
     assert SECTIONS[0] not in system
     assert "does not pay within 4 calls" in again.out
@@ -101,8 +98,7 @@ def test_a_conversation_at_a_terminal_is_padded(chat: Chatting, systems: list[st
 
 
 def test_a_padded_chat_has_nothing_to_say_of_it(chat: Chatting) -> None:
-    done = chat(input="Hello.\n/cost\n" * 5, simulate=False)
-    assert done.code == 0, done.err
+    done = chat.done(input="Hello.\n/cost\n" * 5, simulate=False)
     assert SAYS_SO not in done.err
     assert "Nothing was cached" not in done.out
 

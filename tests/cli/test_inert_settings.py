@@ -64,8 +64,7 @@ def test_run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
 
 
 def test_chat(chat: Chatting) -> None:
-    done = chat(input="Hello\n/cost\nAnd again")
-    assert done.code == 0
+    done = chat.done(input="Hello\n/cost\nAnd again")
     assert " ".join(done.err.split()).count(AUTO.format(door="the agent")) == 1
 
 
@@ -84,8 +83,7 @@ def test_chat_says_it_of_its_own_agent_and_model(
     model = 'model = "anthropic:claude-haiku-4-5"\n'
     text = f"[agent]\n{model}[agents.scout.cache.gemini]\nenabled = true\n"
     (chat.workspace / "holdfast.toml").write_text(text, "utf-8")
-    done = chat(*options, "Hello")
-    assert done.code == 0
+    done = chat.done(*options, "Hello")
     assert ("cache.gemini.enabled has no effect in the agent" in " ".join(done.err.split())) is said
 
 

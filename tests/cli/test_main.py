@@ -198,9 +198,26 @@ def test_main_exits_with_the_code(command, capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr().err == "holdfast: something is wrong here; mend it\n"
 
 
+@pytest.mark.usefixtures("workday_store")
+@pytest.mark.parametrize(
+    ("question", "arguments"),
+    [("holdfast.report.sessions", ["sessions"]), ("holdfast.report.skills", ["skills", "usage"])],
+)
+def test_an_interrupt_ends_it_cleanly(
+    question: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(question, interrupted)
+    assert cli.run(arguments) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "holdfast: interrupted"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
+        "skills list",
         "config show",
         "config show --json",
         "models",

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -23,9 +23,10 @@ from holdfast.config.file_writer import NoPlaceError, with_value
 from holdfast.errors import HoldfastError
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running
+from tests.cli.client_world import World
 from tests.cli.commands import piped, use
 from tests.cli.serve_program import ServeProgram
-from tests.clients.comparison import gateway, in_front_of
+from tests.clients.comparison import gateway
 from tests.clients.programs import PATIENCE
 from tests.gateway.gate import eventually
 from tests.gateway.repair_sessions import (
@@ -299,47 +300,21 @@ def _bodies(system_of: Callable[[int], str], turns: int = 8) -> Iterator[str]:
         messages += [{"role": "user", "content": [said]}, {"role": "assistant", "content": f"Record {turn} is well."}]
 
 
-class World(NamedTuple):
-    simulator: Simulator
-    address: str
-    environment: dict[str, str]
-    root: Path
-
-    def run(self, *options: str) -> str:
-        """What the command says of a client with a clock in its system text."""
-        done = subprocess.run(
-            [sys.executable, "-m", "holdfast", "run", *options, "--", sys.executable, "-c", CLIENT],
-            cwd=self.root,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stderr
-
-    def read(self) -> int:
-        return sum(each["usage"]["read"] for each in self.simulator.requests())
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    environment = {key: value for key, value in os.environ.items() if not key.endswith(("_BASE_URL", "_API_BASE"))}
-    environment |= {"HOLDFAST_HOME": str(tmp_path / "holdfast"), "HOLDFAST_GATEWAY_PORT": "0"}
-    simulator = Simulator()
-    with running(simulator) as address:
-        yield World(simulator, address, environment | in_front_of(address), tmp_path)
+def said_by(world: World, *options: str) -> str:
+    """What the command says of a client with a clock in its system text."""
+    done = world.run(*options, "--", sys.executable, "-c", CLIENT)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 class TestRun:
     def test_it_says_what_repairs_would_have_saved(self, world: World) -> None:
-        assert SAID.search(world.run())
+        assert SAID.search(said_by(world))
 
     @pytest.mark.parametrize("options", [("--repair",), ("--repair", "values"), ("--repair=on",)])
     def test_repair_acts_for_this_run(self, world: World, options: tuple[str, ...]) -> None:
         world.environment["HOLDFAST_CACHE_REPAIR"] = "off"  # the command line wins
-        said = world.run(*options)
+        said = said_by(world, *options)
         assert re.search(r"[6-9]\d\.\d% of them read from the cache", said), said
         assert "Repairs would" not in said
 
@@ -360,7 +335,7 @@ class TestRun:
                 check=True,
             )
             assert f'The gateway on {serving.address} keeps "suggest" until it is started again.' in done.stdout
-            said = re.sub(r"\n +", " ", world.run())
+            said = re.sub(r"\n +", " ", said_by(world))
         assert f'the gateway on {serving.address} keeps cache.repair = "suggest", with which it was started' in said
         assert SAID.search(said), "the figure is of the level that was used"
 

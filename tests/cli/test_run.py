@@ -9,10 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -24,9 +23,8 @@ from holdfast.gateway import runs
 from holdfast.memory.knowledge import Knowledge
 from holdfast.records import usage
 from holdfast.simulator.faults import Fault, Options
-from holdfast.simulator.provider import Simulator
-from holdfast.simulator.server import running
 from holdfast.store import open_store
+from tests.cli.client_world import World
 from tests.clients.agents import Agent
 from tests.clients.agents.claude_code import ClaudeCode
 from tests.clients.agents.codex import Codex
@@ -81,42 +79,13 @@ for line in opened(urllib.request.Request(address, json.dumps(body).encode(), he
 """
 
 
-class World(NamedTuple):
-    """A provider, and a user's environment in which Holdfast forwards to it."""
-
-    simulator: Simulator
-    address: str
-    environment: dict[str, str]
-    root: Path
-
-    def run(self, *command: str, input: str = "Hello.", **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*HERE, *command],
-            cwd=self.root,
-            env=self.environment | more,
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-
-    def client(self, calls: int = 2, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-c", CLIENT, str(calls), str(code), **more)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    environment = {key: value for key, value in os.environ.items() if not key.endswith(("_BASE_URL", "_API_BASE"))}
-    environment |= {"HOLDFAST_HOME": str(tmp_path / "holdfast"), "HOLDFAST_GATEWAY_PORT": "0"}
-    simulator = Simulator()
-    with running(simulator) as address:
-        yield World(simulator, address, environment | in_front_of(address), tmp_path)
+def client(world: World, calls: int = 2, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
+    return world.run("--", sys.executable, "-c", CLIENT, str(calls), str(code), **more)
 
 
 class TestClient:
     def test_its_calls_come_through_and_are_billed(self, world: World) -> None:
-        done = world.client(calls=3, code=5)
+        done = client(world, calls=3, code=5)
         assert done.returncode == 5, done.stderr
         assert re.fullmatch(r"Hello. http://127.0.0.1:\d+/run/[0-9a-f]+\n", done.stdout)
         assert [each["status"] for each in world.simulator.requests()] == [200] * 3
@@ -138,7 +107,7 @@ class TestClient:
         del system[0]["cache_control"]
     body =""",
         )
-        done = world.run(sys.executable, "-c", asked, "3", "0")
+        done = world.run("--", sys.executable, "-c", asked, "3", "0")
         assert done.returncode == 0, done.stderr
         assert "holdfast: 1 turn went past Holdfast or without markers, for $0.0" in done.stderr
 
@@ -151,7 +120,7 @@ class TestClient:
             known = Knowledge(store, LOCAL, project=str(world.root.resolve()))
             entry = known.add("Linting", "ruff checks it.", category="gotcha")
         memory = {"HOLDFAST_MEMORY_INJECT": "true", "HOLDFAST_MEMORY_INJECT_AS": "local"}
-        done = world._replace(root=inside).client(calls=1, **memory)
+        done = client(world._replace(root=inside), calls=1, **memory)
         assert done.returncode == 0, done.stderr
         with open_store(database) as store:
             assert [shown.place for shown in Knowledge(store, LOCAL).shown(entry.id)] == ["delta"]
@@ -169,8 +138,10 @@ class TestClient:
         assert "holdfast: All this is of the newest 2 calls; `holdfast bill` has the 3 before them too.\n" in said
 
     def test_without_a_call_it_says_so(self, world: World) -> None:
-        assert "older than 90 days will be removed" in world.run("true").stderr  # how long things are kept: said once
-        done = world.run("true")
+        assert (
+            "older than 90 days will be removed" in world.run("--", "true").stderr
+        )  # how long things are kept: said once
+        done = world.run("--", "true")
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr == (
             "holdfast: true went past the gateway: no call of it came here, so whatever it spent is not counted; it "
@@ -178,19 +149,19 @@ class TestClient:
         )
 
     def test_why_no_call_was_answered(self, world: World) -> None:
-        done = world.client(calls=1, HOLDFAST_UPSTREAM_ANTHROPIC="http://127.0.0.1:9")
+        done = client(world, calls=1, HOLDFAST_UPSTREAM_ANTHROPIC="http://127.0.0.1:9")
         assert "holdfast: 1 call (1 without an answer); nothing was billed.\n" in done.stderr
         assert "holdfast: The last call failed: upstream.anthropic (127.0.0.1 port 9) cannot be reached" in done.stderr
         assert "No breaks." not in done.stderr
 
     def test_a_program_that_is_not_there(self, world: World) -> None:
-        done = world.run("no-such-client", "--help")
+        done = world.run("--", "no-such-client", "--help")
         assert (done.returncode, done.stdout) == (127, "")
         assert "no-such-client: there is no such program on PATH; install it, or give another" in done.stderr
         (world.root / "client").write_text("not a program")
-        assert world.run("./client").returncode == 126
+        assert world.run("--", "./client").returncode == 126
         (world.root / "client").chmod(0o755)
-        done = world.run("./client")
+        done = world.run("--", "./client")
         assert done.returncode == 1
         assert "cannot be started" in done.stderr
 
@@ -200,7 +171,7 @@ class TestClient:
             '#!/bin/sh\ntest "$1" = login && echo "Logged in using ChatGPT" && exit\nenv; echo "$@"; exit 4\n'
         )
         codex.chmod(0o755)
-        done = world.run("./codex", "exec", "hello")
+        done = world.run("--", "./codex", "exec", "hello")
         assert done.returncode == 4
         assert done.stdout.endswith("\nexec hello\n")
         assert "_BASE_URL" not in done.stdout
@@ -219,7 +190,7 @@ class TestAddresses:
     def test_an_own_server_is_forwarded_to(self, world: World) -> None:
         environment = {key: value for key, value in world.environment.items() if "UPSTREAM" not in key}
         own = world._replace(environment=environment | {"ANTHROPIC_BASE_URL": world.address})
-        done = own.client()
+        done = client(own)
         assert done.returncode == 0, done.stderr
         assert f"holdfast: the gateway forwards to {world.address}, the address in the environment\n" in done.stderr
         assert world.address not in done.stdout
@@ -227,12 +198,12 @@ class TestAddresses:
         assert "2 calls" in done.stderr
 
     def test_a_configured_upstream_is_stronger(self, world: World) -> None:
-        done = world.client(ANTHROPIC_BASE_URL="http://127.0.0.1:9")
+        done = client(world, ANTHROPIC_BASE_URL="http://127.0.0.1:9")
         assert done.returncode == 0, done.stderr
         assert "gives way to upstream.anthropic (environment HOLDFAST_UPSTREAM_ANTHROPIC)" in done.stderr
 
     def test_an_address_that_cannot_be_an_upstream_stays(self, world: World) -> None:
-        done = world.run("sh", "-c", "echo $OPENAI_BASE_URL", OPENAI_BASE_URL="http://user:secret@own/v1")
+        done = world.run("--", "sh", "-c", "echo $OPENAI_BASE_URL", OPENAI_BASE_URL="http://user:secret@own/v1")
         assert done.stdout == "http://user:secret@own/v1\n"
         assert "the address in OPENAI_BASE_URL is none that a gateway can forward to" in done.stderr
         assert "secret" not in done.stderr
@@ -241,31 +212,31 @@ class TestAddresses:
         home = world.root / "shared"
         with gateway(world.address, home) as found:
             port = found.address.rpartition(":")[2]
-            done = world.client(HOLDFAST_HOME=str(home), HOLDFAST_GATEWAY_PORT=port, ANTHROPIC_BASE_URL=found.address)
+            done = client(world, HOLDFAST_HOME=str(home), HOLDFAST_GATEWAY_PORT=port, ANTHROPIC_BASE_URL=found.address)
             assert done.returncode == 0, done.stderr
             assert f"{found.address}/run/" in done.stdout
             assert "holdfast: 2 calls for" in done.stderr
-            again = world.client(calls=1, HOLDFAST_HOME=str(home), HOLDFAST_GATEWAY_PORT=port)
+            again = client(world, calls=1, HOLDFAST_HOME=str(home), HOLDFAST_GATEWAY_PORT=port)
             assert "holdfast: 1 call for" in again.stderr  # this run's alone
 
     def test_somebody_elses_gateway_is_not(self, world: World) -> None:
         """It would be given the keys."""
         with gateway(world.address, world.root / "theirs") as found:
-            done = world.client(HOLDFAST_GATEWAY_PORT=found.address.rpartition(":")[2])
+            done = client(world, HOLDFAST_GATEWAY_PORT=found.address.rpartition(":")[2])
             assert done.returncode == 0, done.stderr
             assert found.address not in done.stdout
             assert found.admin("/analytics/sessions")["sessions"] == []
             assert f"holdfast: the gateway on {found.address} is not used: " in done.stderr
 
     def test_what_only_answers_on_the_port_is_not(self, world: World) -> None:
-        done = world.client(HOLDFAST_GATEWAY_PORT=world.address.rpartition(":")[2])
+        done = client(world, HOLDFAST_GATEWAY_PORT=world.address.rpartition(":")[2])
         assert done.returncode == 0, done.stderr
         assert world.address not in done.stdout
 
 
 class TestEnd:
     def test_a_signal_that_ends_the_client(self, world: World) -> None:
-        done = world.run("sh", "-c", "kill -9 $$")
+        done = world.run("--", "sh", "-c", "kill -9 $$")
         assert done.returncode == 128 + signal.SIGKILL
         assert "went past the gateway" in done.stderr
 

@@ -138,12 +138,3 @@ def test_it_is_a_command_of_the_program(capsys: pytest.CaptureFixture[str]) -> N
     assert cli.run(["sessions", "--tenant", "x"]) == 1
     assert capsys.readouterr().err.startswith("holdfast: 'x' is no tenant")
     assert "holdfast sessions --since 7d" in piped(command, "--help")
-
-
-def test_an_interrupt_ends_it_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("holdfast.report.sessions", interrupted)
-    assert cli.run(["sessions"]) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "holdfast: interrupted"

@@ -348,18 +348,6 @@ def test_a_reader_that_went_away(tmp_path: Path) -> None:
     assert (done.stdout.split()[0], done.stderr) == ("NAME", "")
 
 
-def test_without_standard_output_it_still_ends_well(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f'"{sys.executable}" -m holdfast skills list >&-'],
-        cwd=tmp_path,
-        env=clean(tmp_path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_an_interrupt_ends_it_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -123,12 +123,3 @@ def test_a_store_that_is_no_database_is_one_sentence(
     use(workspace / "other.db", monkeypatch)
     assert cli.run(["skills", "usage"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_an_interrupt_ends_it_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("holdfast.report.skills", interrupted)
-    assert cli.run(["skills", "usage"]) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "holdfast: interrupted"

@@ -12,7 +12,7 @@ from holdfast.records import Usage, usage
 from holdfast.simulator import replies
 from holdfast.simulator.messages import HttpRequest, Part, Reply, ReplyEnvelope, ReplySettings, Thought, ToolCall, Words
 from holdfast.simulator.model import respond, settings, tokens_of
-from holdfast.simulator.script import Script
+from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 from holdfast.wire import Body, dialect_of
 
 from .conversations import MODELS
@@ -21,6 +21,20 @@ TEXT = 'Ünïcode 😀 and "quotes", back\\slashes,\nlines and a tail that is lo
 CALL = ToolCall("call_1", "get_weather", '{"city":"São Paulo \\"x\\"","days":[1,2.5,null],"unit":"C"}'.encode())
 OTHER = ToolCall("call_2", "clock", b"{}")
 FULL = (Thought("Let me think about this for a while."), Words(TEXT), CALL, OTHER)
+
+WEATHER_TALK = Script(
+    name="script.yaml",
+    rules=(
+        ScriptRule(ScriptStep(say="It is {tool_result}."), When(tool_result="get_weather")),
+        ScriptRule(
+            ScriptStep(
+                think="The city?", say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"}))
+            )
+        ),
+    ),
+)
+"""A thought, a text and two calls of a tool, then what the tool answered."""
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
 def reply_of(*parts: Part, stop: Any = None, stop_sequence: str | None = None) -> Reply:

@@ -12,9 +12,8 @@ from pydantic import TypeAdapter
 
 from holdfast.simulator.messages import ReplySettings, Words
 from holdfast.simulator.replies import anthropic as rendering
-from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 
-from .replies import CALL, FULL, TEXT, envelope_of, reply_of, scripted
+from .replies import CALL, CITY, FULL, TEXT, WEATHER_TALK, envelope_of, reply_of, scripted
 
 EVENT: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
 
@@ -87,25 +86,11 @@ def test_thoughts_that_are_not_shown_keep_their_signature() -> None:
     assert b"thinking_delta" not in b"".join(rendering.events(reply, hidden))
 
 
-SCRIPT = Script(
-    name="script.yaml",
-    rules=(
-        ScriptRule(ScriptStep(say="It is {tool_result}."), When(tool_result="get_weather")),
-        ScriptRule(
-            ScriptStep(
-                think="The city?", say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"}))
-            )
-        ),
-    ),
-)
-TOOL = {
-    "name": "get_weather",
-    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-}
+TOOL = {"name": "get_weather", "input_schema": CITY}
 
 
 def client() -> anthropic.Anthropic:
-    return anthropic.Anthropic(api_key="k", http_client=httpx2.Client(transport=scripted(SCRIPT)))
+    return anthropic.Anthropic(api_key="k", http_client=httpx2.Client(transport=scripted(WEATHER_TALK)))
 
 
 @pytest.mark.parametrize("streamed", [False, True])

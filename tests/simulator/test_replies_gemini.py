@@ -11,9 +11,8 @@ from google.genai import types
 
 from holdfast.simulator.messages import ReplySettings, Thought, Words
 from holdfast.simulator.replies import gemini as rendering
-from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 
-from .replies import CALL, FULL, TEXT, envelope_of, reply_of, scripted
+from .replies import CALL, FULL, TEXT, WEATHER_TALK, envelope_of, reply_of, scripted
 
 Content = types.GenerateContentResponse
 
@@ -76,17 +75,6 @@ def test_chunks_bring_texts_in_pieces_and_calls_whole() -> None:
     assert found[0].usage_metadata.candidates_token_count is None
 
 
-SCRIPT = Script(
-    name="script.yaml",
-    rules=(
-        ScriptRule(ScriptStep(say="It is {tool_result}."), When(tool_result="get_weather")),
-        ScriptRule(
-            ScriptStep(
-                think="The city?", say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"}))
-            )
-        ),
-    ),
-)
 CONFIG = types.GenerateContentConfig(
     tools=[
         types.Tool(
@@ -111,7 +99,7 @@ CONFIG = types.GenerateContentConfig(
 def test_the_sdk_completes_a_tool_session(streamed: bool) -> None:
     contents: list = [types.Content(role="user", parts=[types.Part(text="weather?")])]
     turns: list[list[types.Part]] = []
-    with httpx2.Client(transport=scripted(SCRIPT)) as http:
+    with httpx2.Client(transport=scripted(WEATHER_TALK)) as http:
         options = types.HttpOptions(httpx_client=http)
         api = genai.Client(api_key="k", http_options=options)
         for _ in range(2):

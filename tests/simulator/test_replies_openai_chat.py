@@ -12,9 +12,8 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from holdfast.records import usage
 from holdfast.simulator.messages import ReplySettings, Thought, Words
 from holdfast.simulator.replies import openai_chat as rendering
-from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 
-from .replies import CALL, FULL, TEXT, envelope_of, reply_of, scripted
+from .replies import CALL, CITY, FULL, TEXT, WEATHER_TALK, envelope_of, reply_of, scripted
 
 
 def completion(*parts, **members) -> ChatCompletion:
@@ -101,22 +100,14 @@ def test_deltas_come_in_order() -> None:
     assert chunks(CALL)[0].choices[0].delta.content is None
 
 
-SCRIPT = Script(
-    name="script.yaml",
-    rules=(
-        ScriptRule(ScriptStep(say="It is {tool_result}."), When(tool_result="get_weather")),
-        ScriptRule(ScriptStep(say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"})))),
-    ),
-)
-PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS}}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_the_sdk_completes_a_tool_session(streamed: bool) -> None:
     messages: list = [{"role": "user", "content": "weather?"}]
     members = {"model": "gpt-6.1-sol", "tools": [TOOL]}
-    with openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=scripted(SCRIPT))) as api:
+    with openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=scripted(WEATHER_TALK))) as api:
         choices = []
         for _ in range(2):
             if streamed:

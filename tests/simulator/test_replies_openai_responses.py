@@ -13,9 +13,8 @@ from pydantic import TypeAdapter
 from holdfast.records import usage
 from holdfast.simulator.messages import ReplySettings, Thought, Words
 from holdfast.simulator.replies import openai_responses as rendering
-from holdfast.simulator.script import CallStep, Script, ScriptRule, ScriptStep, When
 
-from .replies import CALL, FULL, TEXT, envelope_of, reply_of, scripted
+from .replies import CALL, CITY, FULL, TEXT, WEATHER_TALK, envelope_of, reply_of, scripted
 
 EVENT: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
 
@@ -98,19 +97,7 @@ def test_events_are_numbered_and_tell_every_item_whole() -> None:
     assert found[0]["response"]["usage"] is None
 
 
-SCRIPT = Script(
-    name="script.yaml",
-    rules=(
-        ScriptRule(ScriptStep(say="It is {tool_result}."), When(tool_result="get_weather")),
-        ScriptRule(
-            ScriptStep(
-                think="The city?", say=TEXT, calls=(CallStep("get_weather"), CallStep("get_weather", {"city": "é"}))
-            )
-        ),
-    ),
-)
-PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-TOOL = {"type": "function", "name": "get_weather", "parameters": PARAMETERS, "strict": False}
+TOOL = {"type": "function", "name": "get_weather", "parameters": CITY, "strict": False}
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -122,7 +109,7 @@ def test_the_sdk_completes_a_tool_session(streamed: bool) -> None:
         "store": False,
         "reasoning": {"effort": "low", "summary": "auto"},
     }
-    with openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=scripted(SCRIPT))) as api:
+    with openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=scripted(WEATHER_TALK))) as api:
         found = []
         for _ in range(2):
             if streamed:

@@ -16,7 +16,8 @@ from typing import Any
 
 from holdfast.report.logs.claude_code import reading
 from holdfast.report.logs.discovery import LogReader, sources
-from holdfast.report.logs.records import BrokenSource, LoggedRequest
+from holdfast.report.logs.records import LoggedRequest
+from tests.report.logs import log_records
 
 FILLER = "The harbour keeps a list of ships, with tide, cargo and the “name” of each \\ in ink. "
 MODEL = "claude-opus-5-5"
@@ -223,9 +224,7 @@ class Talk:
 
 def given(path: Path) -> list[LoggedRequest]:
     """The requests of one file, nothing of which is broken."""
-    records = list(reading()(path, lambda _: None))
-    assert not [record for record in records if isinstance(record, BrokenSource)]
-    return [record for record in records if isinstance(record, LoggedRequest)]
+    return log_records.given(reading(), path)
 
 
 def all_given(top: Path) -> list[LoggedRequest]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import tracemalloc
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -26,6 +27,28 @@ def split(records: Iterable[Record]) -> tuple[list[LoggedRequest], list[BrokenSo
     return [each for each in every if isinstance(each, LoggedRequest)], [
         each for each in every if isinstance(each, BrokenSource)
     ]
+
+
+def gives_what_came_before(reading: Callable[[], Reader], whole: Path, step: int) -> None:
+    """Cut anywhere, a file gives what it gives as a whole, up to there."""
+    body, all_of_it = whole.read_bytes(), given(reading(), whole)
+    cut = whole.parent / "cut" / whole.name
+    cut.parent.mkdir()
+    for end in range(0, len(body), step):
+        cut.write_bytes(body[:end])
+        records, broken = split(reading()(cut, lambda _: None))
+        assert records == all_of_it[: len(records)]
+        assert len(broken) <= 1
+
+
+def is_read_without_being_held(reading: Callable[[], Reader], path: Path, requests: int, most: int) -> None:
+    """Reading so many requests takes less memory than this."""
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in reading()(path, lambda _: None)) == requests
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
 
 
 def counts(records: Sequence[LoggedRequest | Billed]) -> list[Counts | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from holdfast.report.logs.claude_code import is_mine, reading
 from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from tests.lab.recordings import needs_recordings, recorded
 from tests.report.logs.claude_logs import MODEL, START, Talk, given, reads, stamp, used
+from tests.report.logs.log_records import is_read_without_being_held
 
 
 def test_the_lines_of_one_message_are_one_request_with_the_last_ones_output(tmp_path: Path) -> None:
@@ -175,12 +175,7 @@ def test_a_long_transcript_is_read_without_being_held(tmp_path: Path) -> None:
     path = talk.write(tmp_path / "s.jsonl")
     del talk
     assert path.stat().st_size > 45_000_000
-    tracemalloc.start()
-    found = sum(1 for _ in reading()(path, lambda _: None))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert found == 250
-    assert peak < 10_000_000
+    is_read_without_being_held(reading, path, 250, 10_000_000)
 
 
 def test_text_that_looks_like_lines_fools_nobody(tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
 
 from holdfast.report.logs.codex import reading
 from holdfast.report.logs.records import BrokenSource
 from tests.report.logs.claude_logs import START, text
 from tests.report.logs.codex_logs import BOTH, Rollout, talk, used
-from tests.report.logs.log_records import given, split
+from tests.report.logs.log_records import gives_what_came_before, is_read_without_being_held, split
 
 BROKEN = {
     '{"timestamp":"2026-01-01T00:00:00.000Z","type":"event_msg","payl': "not JSON",
@@ -54,14 +53,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
 @BOTH
 def test_a_file_that_is_cut_anywhere_gives_what_came_before(tmp_path: Path, records: bool) -> None:
     whole = talk(Rollout(records=records)).save(tmp_path)
-    body, all_of_it = whole.read_bytes(), given(reading(), whole)
-    cut = tmp_path / "cut" / whole.name
-    cut.parent.mkdir()
-    for end in range(0, len(body), 61):
-        cut.write_bytes(body[:end])
-        found, broken = split(reading()(cut, lambda _: None))
-        assert found == all_of_it[: len(found)]
-        assert len(broken) <= 1
+    gives_what_came_before(reading, whole, step=61)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -77,9 +69,4 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         rollout.item("function_call_output", call_id="c", output=text(40_000))
     path = rollout.save(tmp_path)
     del rollout
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in reading()(path, lambda _: None)) == 300
-        assert tracemalloc.get_traced_memory()[1] < path.stat().st_size / 3
-    finally:
-        tracemalloc.stop()
+    is_read_without_being_held(reading, path, 300, path.stat().st_size // 3)

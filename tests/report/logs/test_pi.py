@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,15 @@ from tests.clients.agents.agent import FIRST
 from tests.clients.agents.pi import PiAnthropic, PiChat, PiResponses
 from tests.clients.programs import PATIENCE, Place, Watched
 from tests.report.logs.claude_logs import START, text
-from tests.report.logs.log_records import counts, given, home, lanes, split
+from tests.report.logs.log_records import (
+    counts,
+    given,
+    gives_what_came_before,
+    home,
+    is_read_without_being_held,
+    lanes,
+    split,
+)
 from tests.report.logs.pi_logs import Session, used
 
 
@@ -194,14 +201,7 @@ def test_what_cannot_be_read_is_named_and_the_lane_goes_on(tmp_path: Path) -> No
 
 def test_a_file_that_is_cut_anywhere_gives_what_came_before(tmp_path: Path) -> None:
     whole = talk(Session()).save(tmp_path)
-    body, all_of_it = whole.read_bytes(), given(reading(), whole)
-    cut = tmp_path / "cut" / whole.name
-    cut.parent.mkdir()
-    for end in range(0, len(body), 11):
-        cut.write_bytes(body[:end])
-        found, broken = split(reading()(cut, lambda _: None))
-        assert found == all_of_it[: len(found)]
-        assert len(broken) <= 1
+    gives_what_came_before(reading, whole, step=11)
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
@@ -218,12 +218,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         session.answers(START + 10 * number + 1, used(1000 + number))
     path = session.save(tmp_path)
     del session
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in reading()(path, lambda _: None)) == 300
-        assert tracemalloc.get_traced_memory()[1] < path.stat().st_size / 3
-    finally:
-        tracemalloc.stop()
+    is_read_without_being_held(reading, path, 300, path.stat().st_size // 3)
 
 
 def test_it_is_known_by_its_header() -> None:

@@ -73,28 +73,19 @@ def session(tmp_path: Path) -> Session:
     return run
 
 
-@pytest.mark.parametrize("route", ["messages", "chat", "points"])
-def test_litellm(session: Session, route: str) -> None:
-    recorded = session("litellm", route)
+@pytest.mark.parametrize(
+    ("name", "route", "marks"),
+    [
+        *(("litellm", route, 2) for route in ("messages", "chat", "points")),
+        *(("langchain", route, 3) for route in ("deepagents", "agent")),
+        *(("pydantic-ai", route, 3) for route in ("cache", "each", "blocks")),
+    ],
+)
+def test_a_library(session: Session, name: str, route: str, marks: int) -> None:
+    recorded = session(name, route)
     assert len(recorded) == REQUESTS
-    compared("litellm", recorded)
-    assert {len(prompt.marks) for prompt in recorded} == {2}
-
-
-@pytest.mark.parametrize("route", ["deepagents", "agent"])
-def test_langchain(session: Session, route: str) -> None:
-    recorded = session("langchain", route)
-    assert len(recorded) == REQUESTS
-    compared("langchain", recorded)
-    assert {len(prompt.marks) for prompt in recorded} == {3}
-
-
-@pytest.mark.parametrize("route", ["cache", "each", "blocks"])
-def test_pydantic_ai(session: Session, route: str) -> None:
-    recorded = session("pydantic-ai", route)
-    assert len(recorded) == REQUESTS
-    compared("pydantic-ai", recorded)
-    assert {len(prompt.marks) for prompt in recorded} == {3}
+    compared(name, recorded)
+    assert {len(prompt.marks) for prompt in recorded} == {marks}
 
 
 @pytest.mark.parametrize("route", ["chat", "responses"])
