@@ -36,6 +36,7 @@ def test_a_folder_without_benchmarks_is_refused(tmp_path: Path) -> None:
     assert f"{tmp_path} is no checkout with benchmarks" in ended.stderr
 
 
+@pytest.mark.slow
 def test_both_run_in_turn_and_what_both_report_is_compared(tmp_path: Path) -> None:
     folder = other_checkout(tmp_path)
     ended = against(folder, "wire", "--rounds", "2")

@@ -10,6 +10,7 @@ from benchmarks import first_sessions, recordings
 from benchmarks.first_session_clients import JUDGED, OTHERS, Recorded, one_shots
 
 
+@pytest.mark.slow
 def test_every_figure_of_the_quick_form_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recordings, "FOLDER", recordings.OWN)
     recordings.traces.cache_clear()

@@ -73,6 +73,7 @@ async def gone(token: str) -> None:
     raise AssertionError(left(token))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", list(daemons("")))
 async def test_they_end_with_a_command_that_ends(
     tmp_path: Path, token: str, way: str, bystander: subprocess.Popen[bytes]
@@ -97,6 +98,7 @@ def test_one_of_a_program_that_is_over_before_it_is_looked_at_is_found(token: st
     asyncio.run(gone(token))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", list(daemons("")))
 async def test_they_end_at_the_time_limit(
     tmp_path: Path, token: str, way: str, bystander: subprocess.Popen[bytes]
@@ -116,6 +118,7 @@ async def test_one_without_our_variable_ends_at_the_time_limit_too(tmp_path: Pat
         assert left(token) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["stop", "close", "cancel"])
 async def test_in_the_background_they_live_until_it_is_ended(
     tmp_path: Path, token: str, end: str, bystander: subprocess.Popen[bytes]

@@ -38,6 +38,7 @@ def until_running(token: str, *, there: bool) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
 def test_a_signal_ends_the_daemons_of_a_command(chat: Chatting, token: str, number: signal.Signals) -> None:
     command = f"setsid sh -c 'setsid sleep {token} & sleep {token}' & sleep {token}"

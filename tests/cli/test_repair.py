@@ -307,6 +307,7 @@ def said_by(world: World, *options: str) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 class TestRun:
     def test_it_says_what_repairs_would_have_saved(self, world: World) -> None:
         assert SAID.search(said_by(world))
@@ -340,6 +341,7 @@ class TestRun:
         assert SAID.search(said), "the figure is of the level that was used"
 
 
+@pytest.mark.slow
 class TestServe:
     def _ask(self, program: ServeProgram, turns: int, what: str = "loader") -> None:
         environment = os.environ | {"ANTHROPIC_BASE_URL": program.address}

@@ -110,6 +110,7 @@ def test_localhost_needs_no_warning(capfd: pytest.CaptureFixture[str]) -> None:
     assert simulate("--host", "localhost", do=lambda client: None, capfd=capfd)[2] == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_real_program_ends_cleanly(workspace: Path, number: int) -> None:
     command = [sys.executable, "-u", "-m", "holdfast", "simulate", "--port", "0"]
@@ -147,6 +148,7 @@ def started(*arguments: str, cwd: Path, **environment: str) -> Iterator[subproce
             program.kill()  # of no effect on one that has ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_right_after_the_first_line_is_no_accident(workspace: Path, number: int) -> None:
     with started(cwd=workspace) as program:

@@ -160,6 +160,7 @@ class Served(NamedTuple):
         return len([path for path in paths if "cachedContents" in path])
 
 
+@pytest.mark.slow
 class TestLifecycle:
     @contextmanager
     def served(self, place: Path, settings: GeminiSettings) -> Iterator[Served]:

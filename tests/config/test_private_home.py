@@ -50,6 +50,7 @@ def closed(home: Path) -> None:
     assert {mode(home / name) for name in SECRETS if (home / name).exists()} == {0o600}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [0o755, 0o777, 0o750])
 def test_serve_closes_it_and_says_so_once(tmp_path: Path, before: int) -> None:
     home = opened(tmp_path / "home", before)
@@ -68,6 +69,7 @@ def test_a_gateway_that_stores_elsewhere_closes_it_too(tmp_path: Path) -> None:
         closed(home)
 
 
+@pytest.mark.slow
 def test_run_closes_it(tmp_path: Path) -> None:
     home = opened(tmp_path / "home")
     done = holdfast("run", "--", sys.executable, "-c", "pass", cwd=tmp_path, HOLDFAST_HOME=str(home))
@@ -76,6 +78,7 @@ def test_run_closes_it(tmp_path: Path) -> None:
     assert "was open to other users (mode 755)" in done.stderr
 
 
+@pytest.mark.slow
 def test_chat_closes_it(tmp_path: Path) -> None:
     home = opened(tmp_path / "home")
     done = holdfast("chat", "--simulate", "Hello.", cwd=tmp_path, HOLDFAST_HOME=str(home))
@@ -206,6 +209,7 @@ def test_files_are_closed_where_the_directory_is_not(tmp_path: Path) -> None:
     assert {mode(tmp_path / "elsewhere" / name) for name in SECRETS[:3]} == {0o600}
 
 
+@pytest.mark.slow
 def test_doctor_says_that_it_is_open(tmp_path: Path) -> None:
     home = opened(tmp_path / "home")
     done = holdfast("doctor", "--offline", cwd=tmp_path, HOLDFAST_HOME=str(home))

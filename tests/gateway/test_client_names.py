@@ -134,6 +134,7 @@ for path, headers, body in json.loads(open(sys.argv[1]).read()):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recording", "name"), [("llm-0.36", "llm"), ("claude-code-2.1.325", "claude-code")])
 def test_what_holdfast_run_starts_is_shown_by_its_name(tmp_path: Path, recording: str, name: str) -> None:
     """llm sends nothing of its own: who started it knows. The stand-in sends what the real one was recorded to send.

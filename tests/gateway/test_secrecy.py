@@ -288,6 +288,7 @@ def test_run_and_doctor_show_no_part_of_an_address_that_may_be_a_key(tmp_path: P
     clean_of_keys(looked.stdout + looked.stderr)
 
 
+@pytest.mark.slow
 def test_chat_says_no_key_with_every_logger_on(tmp_path: Path, provider: Provider) -> None:
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]

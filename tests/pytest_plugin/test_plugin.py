@@ -138,6 +138,7 @@ def test_who_does_not_use_it_does_not_notice_it(inside: pytest.Pytester) -> None
     assert "holdfast" not in result.stdout.str().split("\n", 6)[-1]
 
 
+@pytest.mark.slow
 def test_it_can_be_left_out(inside: pytest.Pytester) -> None:
     inside.makepyfile(
         """
@@ -226,6 +227,7 @@ def test_the_summary_is_silent_where_it_should_be(inside: pytest.Pytester) -> No
     assert "holdfast:" not in inside.runpytest_inprocess(*ALONE).stdout.str()
 
 
+@pytest.mark.slow
 def test_it_works_outside_of_pytest(inside: pytest.Pytester) -> None:
     """As a function in a program: pytest is imported, nothing else of it is needed."""
     program = (

@@ -69,6 +69,7 @@ def mutate(value: Any, chance: random.Random) -> None:
             holder[last] = chance.choice(odd_values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_recorded_requests_gone_wrong(seed: int) -> None:
     chance = random.Random(seed)

@@ -95,6 +95,7 @@ def test_with_each_of_them_the_gateway_reaches_the_provider(
     assert (status, json.loads(text)["role"]) == (200, "assistant")
 
 
+@pytest.mark.slow
 def test_the_agent_says_it_too(tmp_path: Path, upstream: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
     turn = by_agent(tmp_path, upstream)
@@ -150,6 +151,7 @@ def test_another_authority_is_not_enough(tmp_path: Path, upstream: str, monkeypa
     assert through_gateway(tmp_path, upstream)[0] == 502
 
 
+@pytest.mark.slow
 def test_doctor_names_the_variable_and_reaches_what_it_makes_trusted(
     tmp_path: Path, upstream: str, company: Authority
 ) -> None:

@@ -25,6 +25,7 @@ def written(value: Any, **how: Any) -> bytes:
     return json.dumps(value, **how).encode()
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), VALUES, min_size=1), st.dictionaries(st.text(), VALUES), st.randoms())
 def test_any_order_is_found_again(own: dict[str, Any], others: dict[str, Any], chance: Any) -> None:
     def parts(own: dict[str, Any], others: dict[str, Any]) -> list[bytes]:

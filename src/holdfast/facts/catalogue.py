@@ -53,6 +53,8 @@ class Facts:
     def __init__(self, overrides: tuple[Override, ...] = ()) -> None:
         self._overrides = overrides
         self._tables: dict[str, ProviderTable] = {}
+        self._forms: dict[str, dict[str, tuple[str, bool]]] = {}
+        self._listed: dict[str, tuple[Resolved, ...]] = {}
         self._resolved: dict[str, Resolved] = {}
         self._warned: set[str] = set()
         self._lock = threading.Lock()
@@ -84,6 +86,14 @@ class Facts:
         if provider not in self.providers():
             hint = tables.nearest(provider, self.providers())
             raise HoldfastError(f"no facts about provider `{provider}`; {hint}")
+        resolved_models = self._listed.get(provider)
+        if resolved_models is None:
+            resolved_models = self._listed[provider] = tuple(self._all_of(provider))
+        # Remembered under their own names: asking for what was listed is no reason to warn.
+        self._resolved.update((resolved.facts.ref, resolved) for resolved in resolved_models)
+        return tuple(resolved.facts for resolved in resolved_models)
+
+    def _all_of(self, provider: str) -> Iterator[Resolved]:
         table = self._table(provider)
         listed = [*table.models]
         if table.any_model:
@@ -91,10 +101,7 @@ class Facts:
         for vendor, route in table.routes.items():
             backed = [*self._table(route.provider).models] if route.provider else ["*"]
             listed.extend(f"{vendor}{table.separator}{name}" for name in backed)
-        found = tuple(self._look_up(provider, name) for name in listed)
-        # Remembered under their own names: asking for what was listed is no reason to warn.
-        self._resolved.update((resolved.facts.ref, resolved) for resolved in found)
-        return tuple(resolved.facts for resolved in found)
+        return (self._look_up(provider, name) for name in listed)
 
     def resolve(self, name: str) -> Resolved:
         name = name[:_LONGEST_NAME]
@@ -191,17 +198,18 @@ class Facts:
         """The entry of the data that speaks for a name."""
         if table.any_model:
             return "*"
-        forms: dict[str, str] = {}
-        versions: dict[str, bool] = {}
-        for entry, keys in table.models.items():
-            for form in (entry, *keys.get("aliases", ())):
-                forms[normalise(form)] = entry
-                versions[normalise(form)] = bool(keys.get("versions", False))
+        forms = self._forms.get(table.provider)
+        if forms is None:
+            forms = self._forms[table.provider] = {
+                normalise(form): (entry, bool(keys.get("versions", False)))
+                for entry, keys in table.models.items()
+                for form in (entry, *keys.get("aliases", ()))
+            }
         wanted = normalise(name)
         if table.family and not wanted.startswith(table.family):
             wanted = table.family + wanted
-        form = longest_match(wanted, versions)
-        return forms[form] if form is not None else None
+        form = longest_match(wanted, {form: versions for form, (_, versions) in forms.items()})
+        return forms[form][0] if form is not None else None
 
     def _spellings(self, table: ProviderTable, asked: str, entry: str | None) -> tuple[str, ...]:
         names = (entry or "", *table.models.get(entry or "", {}).get("aliases", ()))

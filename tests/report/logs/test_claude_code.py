@@ -167,6 +167,7 @@ def test_broken_lines_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert reads([record for record in records if isinstance(record, LoggedRequest)]) == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_long_transcript_is_read_without_being_held(tmp_path: Path) -> None:
     talk = Talk()
     for number in range(250):

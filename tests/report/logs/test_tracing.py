@@ -102,6 +102,7 @@ def told(step: TraceStep) -> tuple[str, str | None, int, int]:
     return step.kind, step.reset, 0 if step.reset else kinds.count("tool_use"), kinds.count("tool_result")
 
 
+@pytest.mark.slow
 @pytest.mark.unmeasured
 @ALL_LOGS
 def test_a_session_comes_back_from_a_log_of_it(tmp_path: Path, make: Make) -> None:
@@ -133,6 +134,7 @@ def test_sub_agents_are_lanes_of_the_session_in_the_order_of_time(tmp_path: Path
     costs_alike(trace, log, near=0.001)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_where_only_bills_are_known_the_rest_is_told_by_them(known: bool) -> None:
     """As the gateway's store has it: neither blocks nor who spoke; opencode tells the latter."""
