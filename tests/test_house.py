@@ -1,6 +1,8 @@
 """How the code is built: what `scripts/house.py` measures, and the one figure that is a rule."""
 
+import ast
 import textwrap
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,17 @@ ROOT = Path(__file__).parents[1]
 
 def test_packages_import_from_each_other_through_their_init_only() -> None:
     assert [f"{one.module} -> {one.target}" for one in passing(module_names(ROOT / "src"))] == []
+
+
+def test_two_public_classes_have_one_name_only_where_one_is_the_stored_form_of_the_other() -> None:
+    classes: dict[str, list[str]] = defaultdict(list)
+    for path in module_names(ROOT / "src").values():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].append(ast.get_docstring(node) or "")
+    several = [docs for docs in classes.values() if len(docs) > 1]
+    assert several
+    assert all(sum(not each.startswith("The stored form of") for each in docs) == 1 for docs in several)
 
 
 @pytest.fixture
