@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -156,6 +156,12 @@ class Driver:
         self.wait(1)
         verdict = self.finish(prepared, exchange)
         return prepared, verdict.usage, verdict
+
+    def after(self, *requests: bytes | Talk) -> Self:
+        """The driver once these were sent."""
+        for request in requests:
+            self.send(request)
+        return self
 
 
 def clocked(turns: int, minute: int) -> bytes:

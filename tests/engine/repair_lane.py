@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -67,6 +67,12 @@ class Lane:
         assert self.refusal(after) == self.refusal(body)
         self.prompts.append(self.sent.read(after, self.model).prompt)
         return done
+
+    def after(self, *requests: dict[str, Any] | bytes) -> Self:
+        """The lane once these were sent."""
+        for request in requests:
+            self.send(request)
+        return self
 
     def refusal(self, body: Body) -> object:
         """What the provider has against a body; nothing against most."""

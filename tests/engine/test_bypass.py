@@ -49,8 +49,7 @@ def full(*_args: Any, **_more: Any) -> Future[Any]:
 def test_a_repair_that_could_not_be_kept_was_never_made(
     kind: type[Operation[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = Driver(ON, path=tmp_path / "h.db")
-    driver.send(clocked(0, 0))
+    driver = Driver(ON, path=tmp_path / "h.db").after(clocked(0, 0))
     before, _, _ = driver.send(clocked(1, 1))
     assert told_behind(before) == [2]
     experience = driver.engine.state.tenant("t").experience
@@ -79,8 +78,7 @@ def test_a_repair_that_could_not_be_kept_was_never_made(
 
 @pytest.mark.parametrize("where", ["plan", "markers"])
 def test_an_error_of_ours_leaves_nothing(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Driver()
-    driver.send(talk(0))
+    driver = Driver().after(talk(0))
     state = driver.engine.state
     before = encode(replace(driver.engine.ledger(driver.lane, now=driver.now), last=None))
 
@@ -106,8 +104,7 @@ def test_an_error_of_ours_leaves_nothing(where: str, monkeypatch: pytest.MonkeyP
 
 
 def test_a_reason_that_is_none_lets_the_client_s_bytes_out() -> None:
-    driver = Driver()
-    driver.send(talk(0))
+    driver = Driver().after(talk(0))
     driver.wait(20)
     with pytest.raises(HoldfastError, match="no reason for a reset"):
         driver.prepare(talk(1), reset="mood")
@@ -116,8 +113,7 @@ def test_a_reason_that_is_none_lets_the_client_s_bytes_out() -> None:
 
 
 def test_an_edit_that_could_not_be_kept_was_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(worked(3))
+    driver = Driver(path=tmp_path / "h.db").after(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     with monkeypatch.context() as broken:
@@ -136,8 +132,7 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is recorded, so that it counts from now on; what went out meanwhile was the original."""
-    driver = Driver(path=tmp_path / "h.db", timeout=0.01)
-    driver.send(worked(3))
+    driver = Driver(path=tmp_path / "h.db", timeout=0.01).after(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     write = driver.store.write
@@ -164,8 +159,7 @@ def test_who_gives_a_timeout_goes_without_what_is_not_kept_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout: float, own: float
 ) -> None:
     """Planned all the same, with what was edited before; the edit counts from when it is kept, with its reason."""
-    driver = Driver(path=tmp_path / "h.db", timeout=timeout)
-    driver.send(worked(3))
+    driver = Driver(path=tmp_path / "h.db", timeout=timeout).after(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     held: list[tuple[op.PutEdit, Future[Any]]] = []
@@ -193,8 +187,7 @@ def test_who_gives_a_timeout_goes_without_what_is_not_kept_in_time(
 def test_an_edit_that_is_kept_after_other_requests_went_out_is_a_reset_of_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = Driver(path=tmp_path / "h.db", timeout=0.01)
-    driver.send(worked(3))
+    driver = Driver(path=tmp_path / "h.db", timeout=0.01).after(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     held: list[tuple[op.PutEdit, Future[Any]]] = []
@@ -248,8 +241,7 @@ def test_a_fork_whose_edits_could_not_be_copied_at_first_goes_on_with_a_reason(
 
 
 def test_what_a_call_past_us_loses_says_how_it_is_avoided(tmp_path: Path) -> None:
-    driver = Driver(ON, path=tmp_path / "h.db")
-    driver.send(clocked(0, 0))
+    driver = Driver(ON, path=tmp_path / "h.db").after(clocked(0, 0))
     prepared, _, _ = driver.send(clocked(1, 1))
     model = prepared.core.request.model.ref
     billed = Usage(input=50_000, read=0, writes=(), output=1)
@@ -266,9 +258,7 @@ def test_what_a_call_past_us_loses_says_how_it_is_avoided(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
 def test_what_went_past_us_is_what_the_next_request_is_compared_with(stored: bool, tmp_path: Path) -> None:
-    driver = Driver(ON, path=tmp_path / "h.db" if stored else None)
-    driver.send(clocked(0, 0))
-    driver.send(clocked(1, 1))
+    driver = Driver(ON, path=tmp_path / "h.db" if stored else None).after(clocked(0, 0), clocked(1, 1))
     driver.wait(20)
     raw = clocked(2, 2)
     past(driver, raw)
@@ -284,8 +274,7 @@ def test_what_went_past_us_is_what_the_next_request_is_compared_with(stored: boo
 
 
 def test_what_went_past_us_unchanged_is_no_reset_and_is_read() -> None:
-    driver = Driver()
-    driver.send(talk(0))
+    driver = Driver().after(talk(0))
     driver.wait(20)
     raw = raw_of(talk(1, marks=(("last", "5m"),)))
     past(driver, raw)
@@ -299,8 +288,7 @@ def test_what_went_past_us_unchanged_is_no_reset_and_is_read() -> None:
 
 def test_what_went_past_us_has_read_what_we_had_written() -> None:
     """The client alone would have had nothing to read."""
-    driver = Driver()
-    driver.send(talk(0))
+    driver = Driver().after(talk(0))
     driver.wait(20)
     raw = raw_of(talk(1, marks=(("last", "5m"),)))
     exchange = driver.simulator.begin(HttpRequest("POST", PATHS["anthropic"], HEADERS, {}, raw))
@@ -311,8 +299,7 @@ def test_what_went_past_us_has_read_what_we_had_written() -> None:
 
 
 def test_a_client_that_changes_its_bytes_after_a_bypass_is_not_excused() -> None:
-    driver = Driver()
-    driver.send(talk(4))
+    driver = Driver().after(talk(4))
     driver.wait(20)
     past(driver, raw_of(talk(5)))
     driver.engine.bypassed(driver.lane, driver.body(raw_of(talk(5))), now=driver.now)
@@ -320,9 +307,7 @@ def test_a_client_that_changes_its_bytes_after_a_bypass_is_not_excused() -> None
 
 
 def test_a_prepared_call_may_be_given_up_for_the_client_s_bytes() -> None:
-    driver = Driver(ON)
-    driver.send(clocked(0, 0))
-    driver.send(clocked(1, 1))
+    driver = Driver(ON).after(clocked(0, 0), clocked(1, 1))
     driver.wait(20)
     prepared = driver.prepare(clocked(2, 2))
     driver.engine.abandon(prepared, now=driver.now, error="400")
@@ -335,8 +320,7 @@ def test_a_prepared_call_may_be_given_up_for_the_client_s_bytes() -> None:
 
 
 def test_a_body_that_cannot_be_read_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Driver()
-    driver.send(talk(0))
+    driver = Driver().after(talk(0))
     before = encode(driver.engine.ledger(driver.lane, now=driver.now))
     learned = encode_experience(driver.engine.state.tenant("t").experience)
 
@@ -365,8 +349,7 @@ def test_a_second_settle_gives_the_first_verdict() -> None:
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_settle_after_an_abandon_books_nothing(begun: bool, tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(0))
+    driver = Driver(path=tmp_path / "h.db").after(talk(0))
     prepared = driver.prepare(talk(1))
     exchange = driver.bill(prepared)
     if begun:
@@ -392,8 +375,7 @@ def test_a_settle_after_an_abandon_books_nothing(begun: bool, tmp_path: Path) ->
 
 
 def test_other_lanes_go_on_while_one_waits_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Driver(ON, path=tmp_path / "h.db")
-    driver.send(clocked(0, 0))
+    driver = Driver(ON, path=tmp_path / "h.db").after(clocked(0, 0))
     waiting, gate = threading.Event(), threading.Event()
     names = (replace(driver.lane, id=f"l{number}") for number in count())
     other = next(lane for lane in names if driver.engine.lane_lock(lane) is not driver.engine.lane_lock(driver.lane))
@@ -423,8 +405,7 @@ def test_other_lanes_go_on_while_one_waits_for_the_store(tmp_path: Path, monkeyp
 
 def test_other_lanes_go_on_while_a_body_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large bodies take long to read: nobody waits for that, not even in a lane that shares the turn."""
-    driver = Driver(ON, path=tmp_path / "h.db")
-    driver.send(talk(0))
+    driver = Driver(ON, path=tmp_path / "h.db").after(talk(0))
     reading, gate = threading.Event(), threading.Event()
     names = (replace(driver.lane, id=f"l{number}") for number in count())
     other = next(lane for lane in names if driver.engine.lane_lock(lane) is driver.engine.lane_lock(driver.lane))
@@ -459,8 +440,7 @@ def test_other_lanes_go_on_while_a_body_is_read(tmp_path: Path, monkeypatch: pyt
 
 def test_what_is_drafted_is_durable_before_it_goes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes, edits and the ledger that names them are written in one go and waited for once."""
-    driver = Driver(ON, path=tmp_path / "h.db")
-    driver.send(clocked(0, 0))
+    driver = Driver(ON, path=tmp_path / "h.db").after(clocked(0, 0))
     waited: list[int] = []
     wait = persistence.wait
 

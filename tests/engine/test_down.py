@@ -169,8 +169,7 @@ def test_an_edit_that_is_recorded_is_replayed_from_memory(driver: Driver, how: B
 
 @firmly
 def test_what_was_told_stays_and_nothing_new_is_told(tmp_path: Path, how: Breaking) -> None:
-    driver = Driver(ON, path=tmp_path / "h.db", busy_timeout=0.01)
-    driver.send(clocked(0, 0))
+    driver = Driver(ON, path=tmp_path / "h.db", busy_timeout=0.01).after(clocked(0, 0))
     assert told_behind(driver.send(clocked(1, 1))[0]) == [2]
     with broken(driver, how):
         prepared, _, verdict = driver.send(clocked(2, 1))  # nothing new
@@ -281,8 +280,7 @@ def test_a_lane_that_is_born_while_the_store_is_down_goes_on_from_memory(
 
 
 def test_a_store_that_was_closed_is_no_error(tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(0))
+    driver = Driver(path=tmp_path / "h.db").after(talk(0))
     driver.close()
     for turns in (1, 2):
         assert driver.send(talk(turns))[2].explained
@@ -294,8 +292,7 @@ def test_a_store_that_was_closed_is_no_error(tmp_path: Path) -> None:
 
 def test_a_request_that_waits_in_vain_goes_as_it_came(tmp_path: Path) -> None:
     """The first to find out; `patience` is how long it takes."""
-    driver = Driver(path=tmp_path / "h.db", timeout=0.01)
-    driver.send(worked(3))
+    driver = Driver(path=tmp_path / "h.db", timeout=0.01).after(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     driver.store.write(op.Commit()).result()
@@ -325,8 +322,7 @@ def test_an_outage_is_told_once(driver: Driver, caplog: pytest.LogCaptureFixture
 
 
 def test_two_engines_on_one_store_go_on_after_an_outage(tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db", busy_timeout=0.01)
-    driver.send(worked(3))
+    driver = Driver(path=tmp_path / "h.db", busy_timeout=0.01).after(worked(3))
     with broken(driver, locked):
         driver.send(worked(4))
     driver.send(worked(5))

@@ -285,8 +285,7 @@ def test_consider_refuses_what_does_not_fit() -> None:
 
 
 def test_a_lane_that_is_observed_goes_without_its_edits_and_says_so(tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(2))
+    driver = Driver(path=tmp_path / "h.db").after(talk(2))
     body = driver.body(raw_of(talk(2), "anthropic"))
     index = result_blocks(body)[0]
     prompt = driver.engine.read(body).prompt

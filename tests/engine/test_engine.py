@@ -129,8 +129,7 @@ def test_a_client_s_own_choice_about_storage_is_left_alone() -> None:
 
 
 def test_a_cancelled_call_leaves_nothing() -> None:
-    driver = Driver()
-    driver.send(talk(0))
+    driver = Driver().after(talk(0))
     prepared = driver.prepare(talk(1))
     exchange = driver.bill(prepared)
     exchange.abandon()
@@ -142,8 +141,7 @@ def test_a_cancelled_call_leaves_nothing() -> None:
 
 
 def test_a_cut_call_has_written() -> None:
-    driver = Driver()
-    driver.send(talk(0))
+    driver = Driver().after(talk(0))
     prepared = driver.prepare(talk(1))
     exchange = driver.bill(prepared)
     driver.begin(prepared, exchange)
@@ -154,8 +152,7 @@ def test_a_cut_call_has_written() -> None:
 
 
 def test_parallel_calls_pay_both_and_are_predicted() -> None:
-    driver = Driver()
-    driver.send(talk(0))
+    driver = Driver().after(talk(0))
     calls = [driver.prepare(talk(1)), driver.prepare(talk(1))]
     exchanges = [driver.bill(call) for call in calls]
     verdicts = [driver.finish(*pair) for pair in zip(calls, exchanges, strict=True)]
@@ -200,8 +197,7 @@ def test_the_fence_holds_through_a_restart(tmp_path: Path) -> None:
 
 def test_an_announced_reason_makes_a_reset_of_a_break() -> None:
     for announce in (False, True):
-        driver = Driver()
-        driver.send(talk(6))
+        driver = Driver().after(talk(6))
         if announce:
             driver.engine.announce(driver.lane, "compaction", now=driver.now)
         _, _, verdict = driver.send(Talk([HOST], ["bash", "read"], [("user", 0, ["a summary " * 40])]))
@@ -210,8 +206,7 @@ def test_an_announced_reason_makes_a_reset_of_a_break() -> None:
 
 
 def test_what_a_lane_kept_goes_with_it() -> None:
-    driver = Driver()
-    driver.send(talk(1))
+    driver = Driver().after(talk(1))
     driver.engine.end(driver.lane, now=driver.now)
     assert driver.engine.fence(driver.lane, now=driver.now) == 0
     _, used, verdict = driver.send(talk(1))
@@ -239,8 +234,7 @@ def test_bodies_of_ended_lanes_make_room(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
 def test_an_edit_is_made_when_cold_and_replayed_for_ever(stored: bool, tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db" if stored else None)
-    driver.send(worked(3))
+    driver = Driver(path=tmp_path / "h.db" if stored else None).after(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
     prepared = driver.prepare(worked(4), edits={digest: data})
@@ -260,8 +254,7 @@ def test_an_edit_is_made_when_cold_and_replayed_for_ever(stored: bool, tmp_path:
 
 
 def test_an_edit_is_refused_when_warm_and_not_paying() -> None:
-    driver = Driver()
-    driver.send(worked(30))
+    driver = Driver().after(worked(30))
     digest, data = edit_of(driver, worked(31))
     prepared = driver.prepare(worked(31), edits={digest: data})
     assert not prepared.edits.made
@@ -294,8 +287,7 @@ def test_a_fork_sends_its_parent_s_edits(stored: bool, tmp_path: Path) -> None:
 
 def test_an_edit_of_the_parent_s_that_came_later_is_not_the_fork_s(tmp_path: Path) -> None:
     """The fork has sent the original, and sends it for ever."""
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(worked(3))
+    driver = Driver(path=tmp_path / "h.db").after(worked(3))
     fork = replace(driver.lane, id="fork", parent="l")
     before, _, _ = driver.send(worked(3), lane=fork)
     driver.wait(4_000)

@@ -60,8 +60,7 @@ def test_a_lost_pool_is_rebuilt_and_predicts_exactly(dialect: str, tmp_path: Pat
 
 
 def test_a_pool_is_rebuilt_for_every_lifetime(tmp_path: Path) -> None:
-    driver = Driver(CacheSettings(strategy="zones", adaptive=False), path=tmp_path / "h.db")
-    driver.send(talk(1))
+    driver = Driver(CacheSettings(strategy="zones", adaptive=False), path=tmp_path / "h.db").after(talk(1))
     for gap in (200.0, 290.0, 1_000.0, 3_500.0, 3_700.0):
         driver.restart()
         _, used, verdict = driver.send(talk(1), gap)
@@ -72,9 +71,7 @@ def test_a_pool_is_rebuilt_for_every_lifetime(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("later", ["closed", "killed"])
 def test_pools_that_were_kept_are_taken_over_with_the_calls_since(later: str, tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(0))
-    driver.send(talk(1))
+    driver = Driver(path=tmp_path / "h.db").after(talk(0), talk(1))
     driver.wait(1)
     driver.engine.close(now=driver.now)
     driver.restart()
@@ -95,8 +92,7 @@ def test_pools_that_were_kept_are_taken_over_with_the_calls_since(later: str, tm
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x82\xa4sent\xc4\x01\xc1\xa5alone\xc4\x01\xc1"], ids=len)
 def test_pools_that_were_kept_badly_are_rebuilt_from_the_calls(data: bytes, tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(0))
+    driver = Driver(path=tmp_path / "h.db").after(talk(0))
     driver.restart()
     driver.store.write(op.PutPool("t", SONNET, data, expected=0)).result()
     _, used, verdict = driver.send(talk(1))
@@ -125,8 +121,7 @@ def test_pools_of_two_models_are_rebuilt_apart(tmp_path: Path) -> None:
 
 
 def test_a_call_that_was_pending_when_the_process_died_leaves_nothing(tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(0))
+    driver = Driver(path=tmp_path / "h.db").after(talk(0))
     driver.prepare(talk(1))
     driver.restart()
     assert [call.status for call in driver.store.calls("t")] == ["settled", "pending"]
@@ -148,8 +143,7 @@ def test_a_ledger_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_what_was_learned_goes_on_where_it_was(tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(0))
+    driver = Driver(path=tmp_path / "h.db").after(talk(0))
     driver.send(talk(1), 400)
     driver.send(talk(2))
     driver.restart()
@@ -164,8 +158,7 @@ def test_what_was_learned_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_a_ledger_of_another_version_begins_anew(tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(0))
+    driver = Driver(path=tmp_path / "h.db").after(talk(0))
     driver.restart()
     row = driver.store.ledger("t", "l")
     driver.store.write(op.PutLedger("t", "l", encode(Ledger(version=99)), expected=row.version)).result()
@@ -179,8 +172,7 @@ def test_a_ledger_of_another_version_begins_anew(tmp_path: Path) -> None:
 
 
 def test_a_call_that_had_begun_when_the_process_died_has_written(tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(0))
+    driver = Driver(path=tmp_path / "h.db").after(talk(0))
     prepared = driver.prepare(talk(1))
     driver.begin(prepared, driver.bill(prepared))
     driver.restart()
@@ -194,8 +186,7 @@ def test_a_call_that_had_begun_when_the_process_died_has_written(tmp_path: Path)
 
 
 def test_what_another_process_announces_for_a_lane_is_heard(tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(0))
+    driver = Driver(path=tmp_path / "h.db").after(talk(0))
     driver.store.write(op.AppendEvents("t", ())).result()  # what was written behind the request is there
     with open_store(tmp_path / "h.db") as other:
         beside = EngineCore(driver.settings, store=other)
@@ -240,9 +231,7 @@ def test_lanes_are_let_go_of_and_read_back(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_damaged_effect_is_passed_over(tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    driver.send(talk(0))
-    driver.send(talk(1))
+    driver = Driver(path=tmp_path / "h.db").after(talk(0), talk(1))
     driver.restart()
     first, second = driver.store.calls("t")
     driver.store.write(op.PutCall(replace(first, chain=b"\xc1"))).result()

@@ -105,16 +105,14 @@ def test_a_marker_stays_on_its_place_when_tools_move_through_it() -> None:
 def test_tools_of_the_provider_and_deferred_ones_stay_in_place() -> None:
     server = {"type": "web_search_20250305", "name": "web_search"}
     late = {"name": "late", "input_schema": {}, "defer_loading": True}
-    lane = Lane(mode="suggest")
-    lane.send(talk(0, tools=[server, *TOOLS]))
+    lane = Lane(mode="suggest").after(talk(0, tools=[server, *TOOLS]))
     done = lane.send(talk(1, tools=[server, TOOLS[2], late, TOOLS[0], TOOLS[1]]))
     assert names(done) == ["web_search", "bash", "late", "edit", "read"]
     assert (lane.breaks(), done.reset) == ([], None)
 
 
 def test_keys_inside_a_tool_come_back_in_their_first_order() -> None:
-    lane = Lane(mode="suggest")
-    lane.send(talk(0))
+    lane = Lane(mode="suggest").after(talk(0))
     turned = [dict(reversed(tool.items())) for tool in reversed(TOOLS)]
     done = lane.send(talk(1, tools=turned))
     assert json.dumps(json.loads(done.raw)["tools"]) == json.dumps(TOOLS)
@@ -141,8 +139,7 @@ def test_a_clock_in_a_tool_keeps_its_first_value_and_is_told() -> None:
     def at(hour: int) -> list[dict[str, Any]]:
         return [TOOLS[0] | {"description": f"Runs a command. It is {hour}:00 now."}, *TOOLS[1:]]
 
-    lane = Lane()
-    lane.send(talk(0, tools=at(9)))
+    lane = Lane().after(talk(0, tools=at(9)))
     done = lane.send(talk(1, tools=at(10)))
     assert json.loads(done.raw)["tools"] == at(9)
     assert said(done) == ["question 1", "Current values: tool bash: Runs a command. It is 10:00 now."]
@@ -153,8 +150,7 @@ def test_a_clock_in_a_tool_keeps_its_first_value_and_is_told() -> None:
     lane.restart()
     lane.send(talk(3, tools=at(11)))
     assert lane.breaks() == []
-    suggesting = Lane(mode="suggest")
-    suggesting.send(talk(0, tools=at(9)))
+    suggesting = Lane(mode="suggest").after(talk(0, tools=at(9)))
     told = suggesting.send(talk(1, tools=at(10)))
     assert [(item.name, item.applied) for item in told.repairs] == [("volatile-value", False)]
     assert told.reset is None
@@ -164,8 +160,7 @@ def test_a_clock_in_a_tool_keeps_its_first_value_and_is_told() -> None:
 
 
 def test_shuffled_tools_survive_a_restart_because_their_own_bytes_are_there() -> None:
-    lane = Lane(mode="suggest")
-    lane.send(talk(0))
+    lane = Lane(mode="suggest").after(talk(0))
     lane.restart()
     done = lane.send(talk(1, tools=list(reversed(TOOLS))))
     assert (lane.breaks(), done.reset, names(done)) == ([], None, ["bash", "edit", "read"])

@@ -43,9 +43,7 @@ def forms(dialect: str, text: str = "question") -> tuple[list[dict[str, str]], l
 @pytest.mark.parametrize("dialect", MEMBERS)
 def test_a_list_that_was_put_back_is_put_back_when_it_comes_as_a_text(dialect: str, further: bool) -> None:
     usual, other = forms(dialect)
-    lane = Lane(dialect)
-    lane.send(request(dialect, other, further=further))
-    lane.send(request(dialect, usual, 1, further))
+    lane = Lane(dialect).after(request(dialect, other, further=further), request(dialect, usual, 1, further))
     done = lane.send(request(dialect, "question", 2, further))
     assert json.dumps(first_said(done.raw)) == json.dumps(other)
     assert [repair.name for repair in done.repairs] == ["key-order"]
@@ -54,8 +52,7 @@ def test_a_list_that_was_put_back_is_put_back_when_it_comes_as_a_text(dialect: s
 
 @pytest.mark.parametrize("dialect", MEMBERS)
 def test_a_text_that_comes_as_a_turned_list_is_put_back_whatever_form_it_was_first_sent_in(dialect: str) -> None:
-    lane = Lane(dialect)
-    lane.send(request(dialect, "question"))
+    lane = Lane(dialect).after(request(dialect, "question"))
     done = lane.send(request(dialect, forms(dialect)[1], 1))
     assert json.dumps(first_said(done.raw)) == json.dumps(forms(dialect)[0])
     assert (lane.breaks(), done.reset) == ([], None)
@@ -63,8 +60,7 @@ def test_a_text_that_comes_as_a_turned_list_is_put_back_whatever_form_it_was_fir
 
 def test_an_input_that_is_a_text_becomes_the_list_it_first_was() -> None:
     usual, other = forms("openai_responses")
-    lane = Lane("openai_responses")
-    lane.send(request("openai_responses", other, further=False))
+    lane = Lane("openai_responses").after(request("openai_responses", other, further=False))
     lane.send(request("openai_responses", usual, further=False))
     done = lane.send(MEMBERS["openai_responses"] | {"input": "question"})
     assert json.dumps(first_said(done.raw)) == json.dumps(other)
@@ -95,10 +91,8 @@ def test_what_is_told_stands_behind_a_text_that_became_a_list(dialect: str, furt
 def test_a_list_takes_first_bytes_that_came_as_a_text() -> None:
     """Lanes of one tenant share what is remembered: here another lane was the first to send these bytes."""
     usual, other = forms("anthropic")
-    neighbour = Lane()
-    neighbour.send(request("anthropic", "question"))
-    lane = Lane(memory=neighbour.memory)
-    lane.send(request("anthropic", usual))
+    neighbour = Lane().after(request("anthropic", "question"))
+    lane = Lane(memory=neighbour.memory).after(request("anthropic", usual))
     done = lane.send(request("anthropic", [other[0] | MARK], 1))
     assert json.dumps(first_said(done.raw)) == json.dumps([usual[0] | MARK])
     assert lane.breaks() == []
@@ -131,8 +125,7 @@ def test_an_item_that_is_put_back_keeps_the_id_it_has_now() -> None:
 
 def test_the_same_text_from_somebody_else_is_another_block() -> None:
     usual, other = forms("openai_chat")
-    lane = Lane("openai_chat")
-    lane.send(request("openai_chat", usual))
+    lane = Lane("openai_chat").after(request("openai_chat", usual))
     made = request("openai_chat", other)
     made["messages"][0]["role"] = "assistant"
     raw = json.dumps(made).encode()
@@ -160,8 +153,7 @@ def test_first_bytes_that_are_not_utf8_are_never_put_into_a_body_that_is(before:
         "system": b'"system":[{"type":"text","text":"Current time: 2026-11-02T09:01:00Z ODD"}]',
     }
     raw = b'{"model":"claude-opus-4-6","max_tokens":9,%b}' % b",".join(whole.values())
-    lane = Lane()
-    lane.send(raw.replace(before, before.replace(b"ODD", ODD)).replace(b"ODD", b"plain"))
+    lane = Lane().after(raw.replace(before, before.replace(b"ODD", ODD)).replace(b"ODD", b"plain"))
     second = raw.replace(before, after.replace(b"ODD", b"a\\n\\ud800")).replace(b"ODD", b"plain")
     assert lane.send(second).raw == second
 

@@ -103,8 +103,7 @@ def test_of_a_lane_that_grows_only_the_new_blocks_are_remembered(monkeypatch: py
         return remember(work, number)
 
     monkeypatch.setattr(order, "remember", counted)
-    lane = Lane()
-    lane.send(talk(20))
+    lane = Lane().after(talk(20))
     seen.clear()
     for turns in range(21, 25):
         assert json.loads(lane.send(talk(turns)).raw) == talk(turns)
@@ -114,9 +113,7 @@ def test_of_a_lane_that_grows_only_the_new_blocks_are_remembered(monkeypatch: py
 
 
 def test_a_text_that_became_a_list_is_put_back_when_its_keys_are_turned() -> None:
-    lane = Lane()
-    lane.send(talk(1))
-    lane.send(change(talk(2), "list", 0))
+    lane = Lane().after(talk(1), change(talk(2), "list", 0))
     done = lane.send(change(talk(3), "turned list", 0))
     assert [item.name for item in done.repairs] == ["key-order"]
     assert lane.breaks() == []
@@ -132,8 +129,7 @@ def listed(turns: int, message: int) -> dict[str, Any]:
 @pytest.mark.parametrize("markers", ["inner marker", "two markers"])
 @pytest.mark.parametrize("message", [2, 10])
 def test_a_block_is_put_back_once_the_marker_inside_it_is_gone(message: int, markers: str) -> None:
-    lane = Lane()
-    lane.send(compact(talk(2)) if message > 8 else compact(change(talk(2), markers, message)))
+    lane = Lane().after(compact(talk(2)) if message > 8 else compact(change(talk(2), markers, message)))
     lane.send(compact(change(talk(3), markers, message)))
     lane.send(compact(listed(4, message)))
     other = listed(5, message)
@@ -146,9 +142,7 @@ def test_a_block_is_put_back_once_the_marker_inside_it_is_gone(message: int, mar
 
 
 def test_the_marker_a_block_was_first_sent_with_does_not_come_back_with_it() -> None:
-    lane = Lane()
-    lane.send(compact(change(talk(1), "marker", 4)))
-    lane.send(compact(change(change(talk(2), "list", 4), "marker", 8)))
+    lane = Lane().after(compact(change(talk(1), "marker", 4)), compact(change(change(talk(2), "list", 4), "marker", 8)))
     done = lane.send(compact(change(change(talk(3), "turned list", 4), "marker", 12)))
     assert [item.name for item in done.repairs] == ["key-order"]
     assert done.raw == compact(change(change(talk(3), "list", 4), "marker", 12))

@@ -53,8 +53,7 @@ def test_every_block_of_a_message_comes_back_in_its_first_order(block: dict[str,
             made["messages"][2]["content"] = [block]
         return made
 
-    lane = Lane(mode="suggest")
-    lane.send(request(1, block))
+    lane = Lane(mode="suggest").after(request(1, block))
     done = lane.send(request(2, reversed_keys(block)))
     assert [(item.name, item.applied) for item in done.repairs] == [("key-order", True)]
     assert json.dumps(json.loads(done.raw)) == json.dumps(request(2, block))
@@ -106,8 +105,7 @@ def test_a_marker_inside_a_block_is_not_moved_with_its_bytes() -> None:
         return made
 
     mark = {"cache_control": {"type": "ephemeral"}}
-    lane = Lane(mode="suggest")
-    lane.send(request({"type": "text", "text": "r"} | mark))
+    lane = Lane(mode="suggest").after(request({"type": "text", "text": "r"} | mark))
     for inner in ({"text": "r", "type": "text"} | mark, {"text": "r", "type": "text"}, {"type": "text", "text": "r"}):
         done = lane.send(request(inner))
         (sent,) = json.loads(done.raw)["messages"][2]["content"][0]["content"]
@@ -126,8 +124,7 @@ def test_a_text_in_which_a_name_is_escaped_is_not_signed() -> None:
 
 def test_a_request_that_only_grows_is_not_canonicalised_again(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = sized(monkeypatch)
-    lane = Lane(mode="suggest")
-    lane.send(talk(0))
+    lane = Lane(mode="suggest").after(talk(0))
     known = len(sizes)  # the tools
     for turn in range(1, 20):
         lane.send(talk(turn))
@@ -135,9 +132,7 @@ def test_a_request_that_only_grows_is_not_canonicalised_again(monkeypatch: pytes
 
 
 def test_what_was_put_back_once_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = Lane(mode="suggest")
-    lane.send(talk(3))
-    lane.send(turned(talk(4)))
+    lane = Lane(mode="suggest").after(talk(3), turned(talk(4)))
     sizes = sized(monkeypatch)
     done = lane.send(turned(talk(5)))
     assert (sizes, len(done.repairs), lane.breaks()) == ([], 3, [])
@@ -174,8 +169,7 @@ def test_a_lane_keeps_little_of_what_it_puts_back() -> None:
 
 
 def test_a_call_with_another_value_or_number_is_not_the_same_call() -> None:
-    lane = Lane(mode="suggest")
-    lane.send(talk(1))
+    lane = Lane(mode="suggest").after(talk(1))
     for change in ({"b": {"x": 1.5}, "a": 2}, {"b": {"x": 1.5}, "a": "1"}, {"b": {"x": 1.5}, "a": 1.0}):
         request = talk(1)
         request["messages"][1]["content"][0]["input"] = change
@@ -186,8 +180,7 @@ def test_a_call_with_another_value_or_number_is_not_the_same_call() -> None:
 def test_a_marker_on_a_call_stays_and_signed_blocks_are_never_touched() -> None:
     request = talk(1)
     request["messages"][1]["content"].insert(0, {"type": "thinking", "thinking": "so", "signature": "s"})
-    lane = Lane(mode="suggest")
-    lane.send(request)
+    lane = Lane(mode="suggest").after(request)
     other = turned(request)
     other["messages"][1]["content"][1]["cache_control"] = {"type": "ephemeral"}
     other["messages"][1]["content"][0] = {"signature": "s", "thinking": "so", "type": "thinking"}
@@ -198,8 +191,7 @@ def test_a_marker_on_a_call_stays_and_signed_blocks_are_never_touched() -> None:
 
 
 def test_after_a_restart_keys_go_on_in_their_first_order() -> None:
-    lane = Lane(mode="suggest")
-    lane.send(talk(1))
+    lane = Lane(mode="suggest").after(talk(1))
     assert lane.send(turned(talk(2))).ordered
     for turns in (3, 4, 5):
         lane.restart()
@@ -216,9 +208,7 @@ def test_after_a_restart_every_block_is_made_again(block: dict[str, Any]) -> Non
     first, other = asked_in(False), asked_in(False)
     first["messages"].insert(1, {"role": "user", "content": [block]})
     other["messages"].insert(1, {"role": "user", "content": [reversed_keys(block)]})
-    lane = Lane(mode="suggest")
-    lane.send(first)
-    lane.send(other)
+    lane = Lane(mode="suggest").after(first, other)
     lane.restart()
     assert (lane.send(other).reset, lane.breaks()) == (None, [])
 
@@ -242,9 +232,7 @@ def test_after_a_restart_the_keys_of_tools_hold() -> None:
     def tools(turned: bool) -> list[dict[str, Any]]:
         return [reversed_keys(tool) if turned else tool for tool in TOOLS]
 
-    lane = Lane(mode="suggest")
-    lane.send(talk(0))
-    lane.send(talk(1, tools=tools(True)))
+    lane = Lane(mode="suggest").after(talk(0), talk(1, tools=tools(True)))
     for turns in (2, 3):
         lane.restart()
         assert lane.send(talk(turns, tools=tools(True)[::-1])).reset is None
@@ -264,9 +252,7 @@ def test_what_is_kept_of_an_order_holds_no_word_of_the_client() -> None:
 
 
 def test_after_a_restart_another_value_is_not_put_back() -> None:
-    lane = Lane(mode="suggest")
-    lane.send(talk(1))
-    lane.send(turned(talk(2)))
+    lane = Lane(mode="suggest").after(talk(1), turned(talk(2)))
     lane.restart()
     request = turned(talk(2))
     request["messages"][1]["content"][0]["input"]["a"] = 2
@@ -293,8 +279,7 @@ def test_of_a_block_without_an_order_it_is_known_that_it_was_put_back(
 ) -> None:
     """One that comes as it was first sent says nothing of the other."""
     monkeypatch.setattr(first_bytes, "order_of", lambda _parts: None)
-    lane = Lane()
-    lane.send(asked_in(False, False))
+    lane = Lane().after(asked_in(False, False))
     assert len(lane.send(asked_in(True, True, False)).repairs) == 2
     lane.restart()
     assert lane.send(asked_in(*again, False)).reset == reason
@@ -305,9 +290,7 @@ def test_of_more_blocks_than_are_kept_those_that_were_put_back_are_known(
     again: tuple[bool, bool], reason: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state, "MOST_BLOCKS", 2)
-    lane = Lane()
-    lane.send(asked_in(False, False))
-    lane.send(asked_in(True, True, False))
+    lane = Lane().after(asked_in(False, False), asked_in(True, True, False))
     assert lane.state.key_orders.blocks == b""
     lane.restart()
     assert lane.send(asked_in(*again, False)).reset == reason
@@ -325,8 +308,7 @@ def test_after_a_restart_too_many_to_be_known_one_by_one_are_forgotten(monkeypat
 
 def test_a_request_is_held_up_by_so_many_comparisons_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order, "MOST_COMPARED", 2)
-    lane = Lane()
-    lane.send(asked_in(False, False, False, False))
+    lane = Lane().after(asked_in(False, False, False, False))
     done = lane.send(asked_in(True, True, True, True, False))
     assert (len(done.repairs), done.reset) == (2, None), "the others go out as the client turned them"
     assert len(lane.send(asked_in(True, True, True, True, False, False)).repairs) == 2
@@ -334,22 +316,18 @@ def test_a_request_is_held_up_by_so_many_comparisons_and_no_more(monkeypatch: py
 
 
 def test_after_a_restart_a_client_that_turns_its_keys_for_the_first_time_did_it_itself() -> None:
-    lane = Lane(mode="suggest")
-    lane.send(talk(1))
+    lane = Lane(mode="suggest").after(talk(1))
     lane.restart()
     raw = json.dumps(turned(talk(2))).encode()
     done = lane.send(raw)
     assert (done.raw, done.reset) == (raw, None)
-    came_back = Lane(mode="suggest")
-    came_back.send(talk(1))
-    came_back.send(turned(talk(1)))
+    came_back = Lane(mode="suggest").after(talk(1), turned(talk(1)))
     came_back.restart()
     assert (came_back.send(talk(2)).reset, came_back.breaks()) == (None, [])
 
 
 def test_after_a_restart_bytes_that_come_again_are_first_bytes_again() -> None:
-    lane = Lane(mode="suggest")
-    lane.send(talk(1))
+    lane = Lane(mode="suggest").after(talk(1))
     lane.restart()
     lane.send(talk(2))
     done = lane.send(turned(talk(3)) | {"tools": list(reversed(TOOLS))})

@@ -20,8 +20,7 @@ from .repair_lane import MODELS
 
 
 def test_the_first_value_stays_and_the_current_one_is_told_once_and_replayed() -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
+    lane = Lane().after(talk(0, clock(0)))
     second = lane.send(talk(1, clock(1)))
     assert json.loads(second.raw)["system"] == clock(0)
     assert said(second) == ["question 1", "Current values: Current time: 2026-11-02T09:01:00.000+00:00"]
@@ -39,8 +38,7 @@ def key(lane: Lane, number: int) -> bytes:
 
 
 def test_inside_a_tool_loop_results_stay_first() -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
+    lane = Lane().after(talk(0, clock(0)))
     request = talk(1, clock(1))
     request["messages"] = request["messages"][:3]
     assert said(lane.send(request)) == ["tool_result", "Current values: Current time: 2026-11-02T09:01:00.000+00:00"]
@@ -49,9 +47,7 @@ def test_inside_a_tool_loop_results_stay_first() -> None:
 
 
 def test_behind_an_answer_that_has_begun_nothing_is_told_and_values_stay_where_the_client_says_them() -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
-    lane.send(talk(1, clock(1)))
+    lane = Lane().after(talk(0, clock(0)), talk(1, clock(1)))
 
     def begun(minute: int) -> Any:
         request = talk(2, clock(minute))
@@ -66,8 +62,7 @@ def test_behind_an_answer_that_has_begun_nothing_is_told_and_values_stay_where_t
 
 
 def test_a_turn_sent_again_is_told_what_has_changed_since_behind_what_it_said() -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
+    lane = Lane().after(talk(0, clock(0)))
     first = lane.send(talk(1, clock(1)))
     assert lane.send(talk(1, clock(1))).raw == first.raw
     again = lane.send(talk(1, clock(5)))
@@ -81,9 +76,7 @@ def test_a_turn_sent_again_is_told_what_has_changed_since_behind_what_it_said() 
 
 def test_a_turn_with_two_answers_is_told_in_front_of_each_what_was_told_there() -> None:
     """A turn is sent again after the conversation went on from its first answer; then both go on."""
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
-    lane.send(talk(1, clock(1)))
+    lane = Lane().after(talk(0, clock(0)), talk(1, clock(1)))
     one = lane.send(talk(2, clock(1)))
     fork = lane.send(talk(1, clock(5)))
     other = talk(2, clock(5))
@@ -100,18 +93,14 @@ def test_a_turn_with_two_answers_is_told_in_front_of_each_what_was_told_there() 
 
 def test_a_turn_that_is_sent_again_too_often_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repair_texts, "MOST_BEHIND", 3)
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
+    lane = Lane().after(talk(0, clock(0)))
     resets = [lane.send(talk(1, clock(minute))).reset for minute in range(1, 6)]
     assert resets == [None, None, None, "repair_forgotten", None]
     assert json.loads(lane.send(talk(1, clock(4))).raw)["system"] == clock(4)
 
 
 def test_a_fork_is_told_what_its_own_history_does_not_say() -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
-    lane.send(talk(1, clock(1)))
-    lane.send(talk(2, clock(2)))
+    lane = Lane().after(talk(0, clock(0)), talk(1, clock(1)), talk(2, clock(2)))
     fork = talk(1, clock(2))
     fork["messages"][-1]["content"] = "another question"
     done = lane.send(fork)
@@ -177,8 +166,7 @@ def test_a_restart_without_the_disk_begins_anew_and_says_so() -> None:
 
 
 def test_a_restart_before_anything_was_repaired_is_no_reset() -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
+    lane = Lane().after(talk(0, clock(0)))
     lane.restart()
     done = lane.send(talk(1, clock(1)))
     assert (json.loads(done.raw)["system"], done.reset) == (clock(1), None)
@@ -187,16 +175,13 @@ def test_a_restart_before_anything_was_repaired_is_no_reset() -> None:
 
 
 def test_an_instruction_that_changes_is_not_kept_back() -> None:
-    lane = Lane()
-    lane.send(talk(0, "Be brief.\nUse British spelling."))
+    lane = Lane().after(talk(0, "Be brief.\nUse British spelling."))
     raw = json.dumps(talk(1, "Be brief.\nUse American spelling.")).encode()
     assert lane.send(raw).raw == raw
 
 
 def test_where_a_text_begins_anew_nothing_stands_that_was_told_of_it() -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
-    lane.send(talk(1, clock(1)))
+    lane = Lane().after(talk(0, clock(0)), talk(1, clock(1)))
     raw = json.dumps(talk(2, "Be kind.\n" + clock(2))).encode()
     assert lane.send(raw).raw == raw
     done = lane.send(talk(3, "Be kind.\n" + clock(3)))
@@ -205,16 +190,12 @@ def test_where_a_text_begins_anew_nothing_stands_that_was_told_of_it() -> None:
 
 
 def test_orders_of_keys_that_are_found_where_a_text_begins_anew_are_new() -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
-    lane.send(talk(1, clock(1)))
+    lane = Lane().after(talk(0, clock(0)), talk(1, clock(1)))
     assert lane.send(turned(talk(2, "Be kind.\n" + clock(2)))).ordered
 
 
 def test_a_text_that_moves_behind_another_one_is_not_contradicted() -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
-    lane.send(talk(1, clock(1)))
+    lane = Lane().after(talk(0, clock(0)), talk(1, clock(1)))
     raw = json.dumps(talk(2, [{"type": "text", "text": text} for text in ("Be kind.", clock(2))])).encode()
     assert lane.send(raw).raw == raw
     raw = json.dumps(talk(3, tools=TOOLS) | {"system": []}).encode()
@@ -248,8 +229,7 @@ def test_values_that_look_alike_in_two_texts_stay_where_they_are(mode: Mode) -> 
 
 
 def test_a_value_that_was_told_stays_no_longer_once_another_text_has_the_like() -> None:
-    lane = Lane()
-    lane.send(talk(0, system_blocks("Staging.\nDeployed 09:00", "Production.")))
+    lane = Lane().after(talk(0, system_blocks("Staging.\nDeployed 09:00", "Production.")))
     assert "09:01" in said(lane.send(talk(1, system_blocks("Staging.\nDeployed 09:01", "Production."))))[1]
     for turn, minute in ((2, 2), (3, 0)):  # another value, and the first one again
         raw = json.dumps(talk(turn, system_blocks(f"Staging.\nDeployed 09:0{minute}", "Production.\nDeployed 10:00")))
@@ -397,8 +377,7 @@ def remembering(*facts: str) -> str:
 
 
 def test_a_memory_that_grows_is_told_by_what_it_gained() -> None:
-    lane = Lane()
-    lane.send(talk(0, remembering("likes tea")))
+    lane = Lane().after(talk(0, remembering("likes tea")))
     grown = lane.send(talk(1, remembering("likes tea", "owns a cat")))
     assert said(grown) == ["question 1", "Added to “Memory”:\n- owns a cat"]
     again = lane.send(talk(2, remembering("owns a cat", "likes tea")))
@@ -437,8 +416,7 @@ def blocks(mood: str) -> list[dict[str, Any]]:
 
 
 def test_a_text_that_changes_at_its_end_is_split_and_the_marker_stays_on_the_stable_part() -> None:
-    lane = Lane()
-    lane.send(talk(0, blocks("calm")))
+    lane = Lane().after(talk(0, blocks("calm")))
     done = [lane.send(talk(turn, blocks(mood))) for turn, mood in enumerate(("loud", "odd", "odd", "sad"), 1)]
     for item in done:
         system = json.loads(item.raw)["system"]
@@ -457,17 +435,14 @@ def test_the_first_text_is_never_split_and_a_split_is_only_suggested_by_default(
     for turn, mood in enumerate(("calm", "loud")):
         raw = json.dumps(talk(turn, f"{RULES}\nToday's style is {mood}.")).encode()
         assert lane.send(raw).raw == raw
-    suggesting = Lane(mode="suggest")
-    suggesting.send(talk(0, blocks("calm")))
+    suggesting = Lane(mode="suggest").after(talk(0, blocks("calm")))
     raw = json.dumps(talk(1, blocks("loud"))).encode()
     told = suggesting.send(raw)
     assert (told.raw, [(r.name, r.applied) for r in told.repairs]) == (raw, [("system-split", False)])
 
 
 def test_what_a_ledger_of_an_older_version_says_of_tools_is_forgotten() -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
-    lane.send(talk(1, clock(1)))
+    lane = Lane().after(talk(0, clock(0)), talk(1, clock(1)))
     (insert,) = lane.state.inserts[key(lane, 0)]
     insert.told[b"t" + bytes(8)] = bytes(8)
     done = lane.send(talk(2, clock(2)))
@@ -480,9 +455,7 @@ def test_what_a_ledger_of_an_older_version_says_of_tools_is_forgotten() -> None:
 @pytest.mark.parametrize("name", ["volatile-value", "memory-to-tail"])
 def test_a_bypassed_repair_is_undone_for_one_request_with_a_reason(name: str) -> None:
     """Both move what is said to the newest turn: who skips one skips the other."""
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
-    lane.send(talk(1, clock(1)))
+    lane = Lane().after(talk(0, clock(0)), talk(1, clock(1)))
     raw = json.dumps(talk(2, clock(2))).encode()
     bare = lane.send(raw, skip=frozenset({name}))
     assert (bare.raw, bare.reset) == (raw, "bypassed")
@@ -494,8 +467,7 @@ def test_a_bypassed_repair_is_undone_for_one_request_with_a_reason(name: str) ->
 
 @pytest.mark.parametrize("name", ["tool-order", "key-order"])
 def test_an_order_repair_can_be_bypassed(name: str) -> None:
-    lane = Lane(mode="suggest")
-    lane.send(talk(1))
+    lane = Lane(mode="suggest").after(talk(1))
     request = turned(talk(2)) | {"tools": list(reversed(TOOLS))}
     done = lane.send(request, skip=frozenset({name}))
     assert done.reset == "bypassed"
@@ -507,17 +479,14 @@ def test_an_order_repair_can_be_bypassed(name: str) -> None:
 
 
 def test_skipping_what_does_nothing_is_no_reset() -> None:
-    lane = Lane()
-    lane.send(talk(0))
+    lane = Lane().after(talk(0))
     done = lane.send(talk(1), skip=frozenset({"volatile-value", "tool-order"}))
     assert (done.repairs, done.reset) == ((), None)
 
 
 @pytest.mark.parametrize("mode", ["off", "suggest"])
 def test_repairs_switched_off_in_the_middle_end_with_a_reason(mode: Mode) -> None:
-    lane = Lane()
-    lane.send(talk(0, clock(0)))
-    lane.send(talk(1, clock(1)))
+    lane = Lane().after(talk(0, clock(0)), talk(1, clock(1)))
     lane.mode = mode
     raw = json.dumps(talk(2, clock(2))).encode()
     done = lane.send(raw)
@@ -540,8 +509,7 @@ def test_a_long_lane_fits_into_its_ledger() -> None:
 
 def test_a_text_too_long_to_be_looked_at_goes_out_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repair_texts, "LONGEST", 500)
-    lane = Lane()
-    lane.send(talk(0, clock(0) + "x" * 500))
+    lane = Lane().after(talk(0, clock(0) + "x" * 500))
     done = lane.send(talk(1, clock(1) + "x" * 500))
     assert (json.loads(done.raw)["system"], done.repairs, done.reset) == (clock(1) + "x" * 500, (), None)
     lane.send(talk(2, clock(2)))

@@ -74,8 +74,7 @@ def test_the_host_owns_what_is_none_of_skills(before: str, now: str, cure: str, 
 
 def test_d39_an_edited_body_that_is_not_preloaded_breaks_nothing(tmp_path: Path) -> None:
     """No byte of the prompt says what is in it."""
-    driver = JournalDriver(tmp_path)
-    driver.send(talk(1, system=(text(HOST, listed(BASE)),)))
+    driver = JournalDriver(tmp_path).after(talk(1, system=(text(HOST, listed(BASE)),)))
     verdict = driver.send(talk(2, system=(text(HOST, listed(dict(BASE))),)))[2]
     assert verdict.finding is None
     assert "cache.break" not in types(driver.events())

@@ -218,8 +218,7 @@ def test_the_offset_is_not_that_of_a_marker_or_of_another_form(before: Any, afte
         request = {"model": "claude-sonnet-5-5", "max_tokens": 9, "system": HOST, "messages": messages}
         return json.dumps(request).encode()
 
-    told = JournalDriver(tmp_path)
-    told.send(raw(before))
+    told = JournalDriver(tmp_path).after(raw(before))
     prepared, _, verdict = told.send(
         raw(after, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "more " * 100})
     )
@@ -233,8 +232,7 @@ def test_the_offset_is_not_that_of_a_marker_or_of_another_form(before: Any, afte
 
 
 def test_a_tool_that_nobody_announced_is_a_break(tmp_path: Path) -> None:
-    told = JournalDriver(tmp_path)
-    told.send(talk(2))
+    told = JournalDriver(tmp_path).after(talk(2))
     more = talk(3)
     more.tools.append("fetch")
     verdict = told.send(more)[2]
@@ -248,8 +246,7 @@ def test_a_tool_that_nobody_announced_is_a_break(tmp_path: Path) -> None:
 
 
 def test_an_announced_reason_is_told_as_a_reset(tmp_path: Path) -> None:
-    told = JournalDriver(tmp_path)
-    told.send(talk(6))
+    told = JournalDriver(tmp_path).after(talk(6))
     told.engine.announce(told.lane, "compaction", now=told.now)
     told.events()
     prepared, _, _ = told.send(Talk([HOST], ["bash", "read"], [("user", 0, ["a summary " * 40])]))
@@ -265,9 +262,7 @@ def test_an_announced_reason_is_told_as_a_reset(tmp_path: Path) -> None:
 
 
 def test_a_changed_setting_is_named_and_is_the_host_s(tmp_path: Path) -> None:
-    told = JournalDriver(tmp_path)
-    told.send(talk(6))
-    told.send(raw_of(talk(7), tool_choice={"type": "any"}))
+    told = JournalDriver(tmp_path).after(talk(6), raw_of(talk(7), tool_choice={"type": "any"}))
     told.restart()
     (row,) = told.store.breaks("t")
     assert (row.cause, row.path, row.offset) == ("parameters_changed", "tool_choice", None)
@@ -276,8 +271,7 @@ def test_a_changed_setting_is_named_and_is_the_host_s(tmp_path: Path) -> None:
 
 
 def test_another_model_is_the_host_s_choice(tmp_path: Path) -> None:
-    told = JournalDriver(tmp_path)
-    told.send(talk(6))
+    told = JournalDriver(tmp_path).after(talk(6))
     told.send(talk(7), model="claude-opus-5-5")
     told.restart()
     (row,) = told.store.breaks("t")
@@ -286,8 +280,7 @@ def test_another_model_is_the_host_s_choice(tmp_path: Path) -> None:
 
 
 def test_an_expired_entry_has_no_place(tmp_path: Path) -> None:
-    told = JournalDriver(tmp_path)
-    told.send(talk(6))
+    told = JournalDriver(tmp_path).after(talk(6))
     told.send(talk(7), 4_000)
     told.restart()
     (row,) = told.store.breaks("t")
@@ -323,7 +316,6 @@ def test_a_retention_that_changes_is_told_before_a_break(tmp_path: Path) -> None
 
 
 def test_without_store_bus_and_reports_nothing_is_told() -> None:
-    driver = Driver()
-    driver.send(clock(1, 1))
+    driver = Driver().after(clock(1, 1))
     verdict = driver.send(clock(2, 2))[2]
     assert verdict.finding is not None
