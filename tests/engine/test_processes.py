@@ -214,12 +214,13 @@ def test_a_credit_is_the_tenant_s_and_not_the_process_s(pair: Pair) -> None:
     assert pair.learned().clients["cli"].saved == pytest.approx(saved)
 
 
-def test_what_could_not_be_written_is_added_later(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_args: Any, **_more: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_exception(OSError("the disk is full"))
-        return future
+def full(*_args: Any, **_more: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(OSError("the disk is full"))
+    return future
 
+
+def test_what_could_not_be_written_is_added_later(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     pair.send(0, talk(0))
     with monkeypatch.context() as broken:
         instead_of(broken, pair.store(0), op.PutPool, full)
@@ -231,11 +232,6 @@ def test_what_could_not_be_written_is_added_later(pair: Pair, monkeypatch: pytes
 
 
 def test_a_ledger_that_could_not_be_written_is_written_later(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_args: Any, **_more: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_exception(OSError("the disk is full"))
-        return future
-
     pair.send(0, talk(0))
     with monkeypatch.context() as broken:
         instead_of(broken, pair.store(0), op.PutLedger, full)

@@ -261,31 +261,24 @@ def test_an_announced_reason_is_told_as_a_reset(tmp_path: Path) -> None:
     told.done()
 
 
-def test_a_changed_setting_is_named_and_is_the_host_s(tmp_path: Path) -> None:
-    told = JournalDriver(tmp_path).after(talk(6), raw_of(talk(7), tool_choice={"type": "any"}))
-    told.restart()
-    (row,) = told.store.breaks("t")
-    assert (row.cause, row.path, row.offset) == ("parameters_changed", "tool_choice", None)
-    assert row.owner == "host"
-    told.done()
-
-
-def test_another_model_is_the_host_s_choice(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("raw", "options", "causes", "path", "owner"),
+    [
+        (raw_of(talk(7), tool_choice={"type": "any"}), {}, {"parameters_changed"}, "tool_choice", "host"),
+        (talk(7), {"model": "claude-opus-5-5"}, {"model_changed"}, "model", "host"),
+        (talk(7), {"gap": 4_000}, {"ttl_expired_5m", "ttl_expired_1h"}, None, None),
+    ],
+    ids=["setting", "model", "expired"],
+)
+def test_what_is_no_block_has_no_offset_and_is_the_host_s_or_nobody_s(
+    raw: bytes | Talk, options: dict[str, Any], causes: set[str], path: str | None, owner: str | None, tmp_path: Path
+) -> None:
     told = JournalDriver(tmp_path).after(talk(6))
-    told.send(talk(7), model="claude-opus-5-5")
+    told.send(raw, **options)
     told.restart()
     (row,) = told.store.breaks("t")
-    assert (row.cause, row.path, row.owner) == ("model_changed", "model", "host")
-    told.done()
-
-
-def test_an_expired_entry_has_no_place(tmp_path: Path) -> None:
-    told = JournalDriver(tmp_path).after(talk(6))
-    told.send(talk(7), 4_000)
-    told.restart()
-    (row,) = told.store.breaks("t")
-    assert row.cause in ("ttl_expired_5m", "ttl_expired_1h")
-    assert (row.path, row.offset, row.owner) == (None, None, None)
+    assert row.cause in causes
+    assert (row.path, row.offset, row.owner) == (path, None, owner)
     told.done()
 
 

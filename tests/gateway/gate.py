@@ -205,6 +205,14 @@ def hear(address: str, data: bytes) -> Heard:
         return listen_to(connection)
 
 
+def heard_from(
+    home: Path, answer: Callable[[socket.socket, Received], None] | bytes, data: bytes, **flags: Any
+) -> Heard:
+    """What a client hears that says this, through a gateway, where the provider answers so."""
+    with Provider(answer) as provider, gated(home, provider.address, **flags) as gate:
+        return hear(gate.address, data)
+
+
 def listen_to(connection: socket.socket, data: bytes = b"") -> Heard:
     try:
         while piece := connection.recv(65_536):

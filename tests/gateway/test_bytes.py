@@ -14,7 +14,7 @@ import zstandard
 
 from tests import shapes
 
-from .gate import OK, Gated, Heard, Provider, Received, connect, gated, hear, listen_to, spoken
+from .gate import OK, Gated, Heard, Provider, Received, connect, gated, hear, heard_from, listen_to, spoken
 
 KEY = ("x-api-key", "sk-ant-dummy")
 BODY = b'{"model":"claude-sonnet-4-6" , "max_tokens":500,"messages":[ {"role":"user","content":"\\u00e9 \xc3\xa9"} ]}'
@@ -58,18 +58,13 @@ class TestTargets:
         found = sent(gate, provider, spoken(method, target, (KEY,)))
         assert found.line == f"{method} {target} HTTP/1.1".encode()
 
-    def test_an_absolute_target_cannot_name_a_host(self, gate: Gated, provider: Provider) -> None:
-        found = sent(gate, provider, spoken("GET", "http://evil.test:1/v1/models?a=b", (KEY,)))
-        assert found.line == b"GET /v1/models?a=b HTTP/1.1"
-
-    def test_a_host_header_cannot_either(self, gate: Gated, provider: Provider) -> None:
+    def test_a_host_header_cannot_name_a_host(self, gate: Gated, provider: Provider) -> None:
         found = sent(gate, provider, spoken("GET", "/v1/models", (KEY, ("x-forwarded-host", "evil.test"))))
         assert found.header(b"host") == provider.address.removeprefix("http://").encode()
 
     def test_head(self, tmp_path: Path) -> None:
         answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\nx-a: b\r\n\r\n"
-        with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
-            heard = hear(gate.address, spoken("HEAD", "/v1/models", (KEY,)))
+        heard = heard_from(tmp_path, answer, spoken("HEAD", "/v1/models", (KEY,)))
         assert (heard.status, heard.body) == (200, b"")
         assert ("content-length", "5000") in heard.headers()
 
@@ -134,8 +129,7 @@ class TestHeaders:
             b"Connection: keep-alive, x-hop\r\nKeep-Alive: timeout=5\r\nX-Hop: 1\r\nx-should-retry: true\r\n"
             b"Content-Length: 2\r\n\r\n{}"
         )
-        with Provider(answer) as provider, gated(tmp_path, provider.address, gateway__headers=False) as gate:
-            heard = hear(gate.address, spoken(headers=(KEY,), body=BODY))
+        heard = heard_from(tmp_path, answer, spoken(headers=(KEY,), body=BODY), gateway__headers=False)
         assert (heard.status, heard.body) == (429, b"{}")
         assert heard.headers() == [
             ("date", "Sun, 15 Nov 2026 10:00:00 GMT"),
@@ -159,8 +153,7 @@ class TestHeaders:
 
     def test_redirects_are_the_clients_business(self, tmp_path: Path) -> None:
         answer = b"HTTP/1.1 307 Go\r\nlocation: http://127.0.0.1:1/elsewhere\r\ncontent-length: 0\r\n\r\n"
-        with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
-            heard = hear(gate.address, spoken("GET", "/v1/models", (KEY,)))
+        heard = heard_from(tmp_path, answer, spoken("GET", "/v1/models", (KEY,)))
         assert (heard.status, ("location", "http://127.0.0.1:1/elsewhere") in heard.headers()) == (307, True)
 
     def test_no_credentials_from_files(self, gate: Gated, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,8 +285,7 @@ def test_an_answer_without_a_length_ends_with_its_connection(tmp_path: Path) -> 
         connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nsome words")
         connection.shutdown(socket.SHUT_WR)
 
-    with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
-        heard = hear(gate.address, spoken("GET", "/v1/models", (KEY,)))
+    heard = heard_from(tmp_path, answer, spoken("GET", "/v1/models", (KEY,)))
     assert (heard.status, heard.body, heard.reset) == (200, b"some words", False)
 
 
@@ -310,7 +302,6 @@ def test_an_answer_without_a_body_that_tells_the_length_of_one(tmp_path: Path, s
     """As a 304 may: that of the answer it stands for. The connection goes on."""
     answer = f"HTTP/1.1 {status} X\r\netag: 1\r\ncontent-length: 5\r\n\r\n".encode()
     asked = spoken("GET", "/v1/models", (KEY,), close=False) + spoken("GET", "/v1/models", (KEY,))
-    with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
-        heard = hear(gate.address, asked)
+    heard = heard_from(tmp_path, answer, asked)
     assert (heard.data.count(b"HTTP/1.1 %d " % status), heard.reset) == (2, False)
     assert heard.headers("connection") == [("etag", "1")]

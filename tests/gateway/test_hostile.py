@@ -67,7 +67,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 @pytest.mark.parametrize(
     ("path", "arrives"),
     [
-        ("http://evil.example/v1/messages", b"/v1/messages"),  # the host of a request says nothing
+        ("http://evil.example:1/v1/messages?a=b", b"/v1/messages?a=b"),  # the host of a request says nothing
         ("/v1/@evil.example:80/x", b"/v1/@evil.example:80/x"),
         ("/anthropic/@evil.example/x", b"/@evil.example/x"),
         ("/anthropic//evil.example/x", b"//evil.example/x"),
@@ -211,13 +211,12 @@ def test_a_page_that_points_its_name_at_this_machine_gets_nothing(stage: Stage, 
         b"",
         b"HTTP/1.1 200 OK\r\ncontent-le",
         b"HTTP/1.1 9999 Odd\r\ncontent-length: 0\r\n\r\n",
-        b"HTTP/1.1 600 Odd\r\ncontent-length: 0\r\n\r\n",
         HEAD + b"content-length: -2\r\n\r\n{}",
         HEAD + b"content-length: 2\r\ncontent-length: 3\r\n\r\n{}x",
         HEAD + b"x-a: a\rset-cookie: b\r\ncontent-length: 2\r\n\r\n{}",
         HEAD + b"x a: b\r\ncontent-length: 2\r\n\r\n{}",
     ],
-    ids=["no-http", "nothing", "half-a-head", "status", "unknown-status", "negative", "lengths", "return", "space"],
+    ids=["no-http", "nothing", "half-a-head", "status", "negative", "lengths", "return", "space"],
 )
 def test_an_answer_that_is_none_is_told_as_that(stage: Stage, answer: bytes) -> None:
     stage.answer, stage.closes = answer, True

@@ -17,7 +17,7 @@ from holdfast.simulator.script import Script
 from holdfast.simulator.server import running as simulating
 from tests.simulator.http_client import LONG, Client, marked, message
 
-from .gate import SSE_HEAD, Provider, Received, chunk, connect, eventually, gated, hear, listen_to, spoken
+from .gate import SSE_HEAD, Provider, Received, chunk, connect, eventually, gated, hear, heard_from, listen_to, spoken
 
 KEY = (("x-api-key", "sk-ant-dummy"), ("anthropic-version", "2023-06-01"))
 BODY = b'{"model":"claude-sonnet-4-6","max_tokens":500,"stream":true,"messages":[{"role":"user","content":"hello"}]}'
@@ -81,8 +81,7 @@ class TestAsItComes:
             assert sent < 1_000
 
     def test_a_whole_answer_ends_politely(self, tmp_path: Path) -> None:
-        with Provider(SSE_HEAD + chunk(b"data: 1\n\n") + END) as provider, gated(tmp_path, provider.address) as gate:
-            heard = hear(gate.address, ASKED)
+        heard = heard_from(tmp_path, SSE_HEAD + chunk(b"data: 1\n\n") + END, ASKED)
         assert (heard.body, heard.reset, heard.data.endswith(END)) == (b"data: 1\n\n", False, True)
 
 
@@ -119,8 +118,7 @@ class TestBrokenOff:
             connection.sendall(chunk(b"data: last\n\n") * 20)
             connection.close()
 
-        with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
-            heard = hear(gate.address, ASKED)
+        heard = heard_from(tmp_path, answer, ASKED)
         assert (heard.body.count(b"data: last"), heard.reset) == (20, True)
 
     @pytest.mark.slow
@@ -147,15 +145,6 @@ class TestBrokenOff:
         assert heard.reset
         assert heard.data.count(b"x") >= sent - len(b"fffffff\r\n") > 1_000_000
 
-    def test_a_body_shorter_than_was_said(self, tmp_path: Path) -> None:
-        def answer(connection: socket.socket, _: Received) -> None:
-            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{")
-            connection.shutdown(socket.SHUT_RDWR)
-
-        with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
-            heard = hear(gate.address, ASKED)
-        assert (heard.body, heard.reset) == (b"{", True)
-
     @pytest.mark.parametrize("end", [reset, lambda connection: connection.shutdown(socket.SHUT_RDWR)])
     def test_before_the_head_it_is_a_502(self, tmp_path: Path, end: Callable[[socket.socket], None]) -> None:
         with Provider(lambda connection, _: end(connection)) as provider, gated(tmp_path, provider.address) as gate:
@@ -164,19 +153,18 @@ class TestBrokenOff:
         assert (heard.status, heard.reset, asked) == (502, False, 1)
         assert b"closed the connection without an answer" in heard.body
 
-    @pytest.mark.parametrize("said", [b"nonsense\r\n\r\n", b"SSH-2.0-x\r\n", b"HTTP/1.1 abc\r\n\r\n"])
-    def test_what_is_no_http_is_a_502(self, tmp_path: Path, said: bytes) -> None:
-        with Provider(said) as provider, gated(tmp_path, provider.address) as gate:
-            heard = hear(gate.address, ASKED)
-        assert (heard.status, b"not HTTP" in heard.body) == (502, True)
-
-    def test_a_status_that_nobody_knows(self, tmp_path: Path) -> None:
-        with (
-            Provider(b"HTTP/1.1 799 Odd\r\ncontent-length: 0\r\n\r\n") as provider,
-            gated(tmp_path, provider.address) as gate,
-        ):
-            heard = hear(gate.address, ASKED)
-        assert (heard.status, b"the status 799" in heard.body) == (502, True)
+    @pytest.mark.parametrize(
+        ("said", "why"),
+        [
+            (b"nonsense\r\n\r\n", b"not HTTP"),
+            (b"SSH-2.0-x\r\n", b"not HTTP"),
+            (b"HTTP/1.1 abc\r\n\r\n", b"not HTTP"),
+            (b"HTTP/1.1 799 Odd\r\ncontent-length: 0\r\n\r\n", b"the status 799"),
+        ],
+    )
+    def test_what_is_no_http_is_a_502(self, tmp_path: Path, said: bytes, why: bytes) -> None:
+        heard = heard_from(tmp_path, said, ASKED)
+        assert (heard.status, why in heard.body) == (502, True)
 
     def test_nobody_there(self, tmp_path: Path) -> None:
         with gated(tmp_path, "http://127.0.0.1:1") as gate:
@@ -208,8 +196,7 @@ class TestBrokenOff:
         def answer(connection: socket.socket, _: Received) -> None:
             connection.recv(1)
 
-        with Provider(answer) as provider, gated(tmp_path, provider.address, gateway__limits__idle_s=0.2) as gate:
-            heard = hear(gate.address, ASKED)
+        heard = heard_from(tmp_path, answer, ASKED, gateway__limits__idle_s=0.2)
         assert (heard.status, b"did not answer within 0.2 seconds" in heard.body) == (504, True)
 
     def test_a_provider_that_falls_silent(self, tmp_path: Path) -> None:
@@ -217,19 +204,8 @@ class TestBrokenOff:
             connection.sendall(SSE_HEAD + chunk(b"data: 1\n\n"))
             connection.recv(1)
 
-        with Provider(answer) as provider, gated(tmp_path, provider.address, gateway__limits__idle_s=0.2) as gate:
-            heard = hear(gate.address, ASKED)
+        heard = heard_from(tmp_path, answer, ASKED, gateway__limits__idle_s=0.2)
         assert (heard.body, heard.reset) == (b"data: 1\n\n", True)
-
-    def test_an_idle_connection_that_was_closed_is_not_used_again(self, tmp_path: Path) -> None:
-        def answer(connection: socket.socket, _: Received) -> None:
-            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
-            connection.shutdown(socket.SHUT_RDWR)
-
-        with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
-            for number in range(3):
-                assert hear(gate.address, ASKED).status == 200, number
-                threading.Event().wait(0.05)
 
 
 class TestDepartures:
