@@ -131,9 +131,7 @@ def test_a_call_that_was_pending_when_the_process_died_leaves_nothing(tmp_path: 
 
 
 def test_a_ledger_goes_on_where_it_was(tmp_path: Path) -> None:
-    driver = Driver(path=tmp_path / "h.db")
-    for turns in range(4):
-        driver.send(talk(turns))
+    driver = Driver(path=tmp_path / "h.db").after(*(talk(turns) for turns in range(4)))
     before = encode(driver.engine.ledger(LANE, now=driver.now))
     driver.restart()
     assert encode(driver.engine.ledger(LANE, now=driver.now)) == before

@@ -142,9 +142,7 @@ def test_lanes_that_share_a_memory_do_not_mix() -> None:
 
 
 def test_a_restart_replays_from_the_disk() -> None:
-    lane = Lane()
-    for turn in range(3):
-        lane.send(talk(turn, clock(turn)))
+    lane = Lane().after(*(talk(turn, clock(turn)) for turn in range(3)))
     before = lane.send(talk(3, clock(3)))
     lane.restart()
     assert lane.send(talk(3, clock(3))).raw == before.raw
@@ -154,9 +152,7 @@ def test_a_restart_replays_from_the_disk() -> None:
 
 
 def test_a_restart_without_the_disk_begins_anew_and_says_so() -> None:
-    lane = Lane()
-    for turn in range(3):
-        lane.send(talk(turn, clock(turn)))
+    lane = Lane().after(*(talk(turn, clock(turn)) for turn in range(3)))
     lane.restart(durable=False)
     lost = lane.send(talk(3, clock(3)))
     assert (json.loads(lost.raw)["system"], lost.reset) == (clock(3), "repair_forgotten")
@@ -293,9 +289,7 @@ def test_the_line_by_which_a_client_is_billed_goes_through() -> None:
 @pytest.mark.parametrize("dialect", [name for name in MODELS if name != "anthropic"])
 @pytest.mark.parametrize("loop", [False, True])
 def test_a_clock_is_told_in_every_dialect(dialect: str, loop: bool) -> None:
-    lane = Lane(dialect)
-    for turn in range(4):
-        lane.send(RENDER[dialect](turn, clock(turn), loop))
+    lane = Lane(dialect).after(*(RENDER[dialect](turn, clock(turn), loop) for turn in range(4)))
     assert lane.breaks() == []
     assert (
         b"Current values: Current time: 2026-11-02T09:03"

@@ -298,9 +298,7 @@ def test_a_result_of_a_tool_belongs_to_the_tool(tmp_path: Path) -> None:
 
 
 def test_a_retention_that_changes_is_told_before_a_break(tmp_path: Path) -> None:
-    told = JournalDriver(tmp_path, CacheSettings(strategy="zones"))
-    for turns in range(5):
-        told.send(talk(turns))
+    told = JournalDriver(tmp_path, CacheSettings(strategy="zones")).after(*(talk(turns) for turns in range(5)))
     found = types(told.events())
     assert "cache.retention_changed" in found
     at = found.index("cache.retention_changed")

@@ -19,6 +19,7 @@ from holdfast.gateway.request_reader import GatewayRequest
 from holdfast.gateway.server import running
 from holdfast.serving import address_of, listen
 from holdfast.simulator.provider import Simulator
+from holdfast.store import SqliteStore
 from tests.simulator.http_client import ANTHROPIC, LONG
 
 UPSTREAMS = ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER")
@@ -40,6 +41,11 @@ class Gated(NamedTuple):
     config: Config
     calls: list[GatewayRequest]
     refused: Sequence[RefusedRequest] = ()
+
+    @property
+    def store(self) -> SqliteStore:
+        assert self.gateway.store is not None
+        return self.gateway.store
 
     @property
     def token(self) -> str:

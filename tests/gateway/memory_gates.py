@@ -32,8 +32,7 @@ def remembering(home: Path, **flags: Any) -> Iterator[tuple[Gated, RecordingSimu
 
 
 def learn(gate: Gated, tenant: str = LOCAL, project: str | None = None) -> Knowledge:
-    assert gate.gateway.store is not None
-    knowledge = Knowledge(gate.gateway.store, tenant, project=project)
+    knowledge = Knowledge(gate.store, tenant, project=project)
     knowledge.add("Small commits", "Each commit does one thing.", category="preference")
     knowledge.add("Pointers", DECISION)
     return knowledge

@@ -42,8 +42,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gated]:
         Client(upstream).fault("status", options={"status": 529})
         assert client.post("/run/r1/v1/messages", turn(5), ANTHROPIC).status == 529
         assert client.send("GET", "/run/r1/v1/models", headers=ANTHROPIC).status == 200
-        store = gate.gateway.store
-        assert store is not None
+        store = gate.store
         eventually(lambda: [call.status for call in store.calls()].count("settled") == 6)
         eventually(lambda: len(gate.calls) == 8)
         yield gate

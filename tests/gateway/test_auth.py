@@ -49,8 +49,7 @@ class TestAccess:
             ):
                 assert hear(gate.address, data).status == 200
             assert all(key.encode() not in each.line + repr(each.headers).encode() for each in provider.received)
-            store = gate.gateway.store
-            assert store is not None
+            store = gate.store
             eventually(lambda: "gateway.auth_failed" in [e.type for e in store.events("local", "gateway")])
 
     def test_even_what_is_not_served_is_not_told(self, provider: Provider, tmp_path: Path) -> None:
@@ -86,8 +85,7 @@ class TestAdmin:
             heard = ask(gate, path, **given)
             assert (heard.status, "admin-token" in heard.body.decode()) == (401, True)
         assert ask(gate, path, authorization=f"Bearer {gate.token}").status in (200, 404)
-        store = gate.gateway.store
-        assert store is not None
+        store = gate.store
         eventually(lambda: [e.type for e in store.events("local", "gateway")] == ["gateway.auth_failed"])
         assert stat.S_IMODE((gate.config.home / "admin-token").stat().st_mode) == 0o600
 

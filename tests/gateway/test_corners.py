@@ -148,8 +148,7 @@ def session(gate: Gated, churn: bool = False) -> None:
             body["system"] = f"It is {number} o'clock. " + LONG
             body["cache_control"] = {"type": "ephemeral"}
         assert client.post("/v1/messages", body, ANTHROPIC | {"x-holdfast-session": "s"}).status == 200
-    store = gate.gateway.store
-    assert store is not None
+    store = gate.store
     eventually(lambda: sum(call.status == "settled" for call in store.calls()) == TURNS)
 
 

@@ -158,8 +158,7 @@ def test_a_home_that_cannot_be_written(provider: Provider, tmp_path: Path, caplo
 def test_a_store_that_is_locked_by_another(tmp_path: Path) -> None:
     with simulating(Simulator()) as upstream, gated(tmp_path, upstream) as gate:
         assert hear(gate.address, HELLO).status == 200
-        store = gate.gateway.store
-        assert store is not None
+        store = gate.store
         eventually(lambda: store.calls())
         other = sqlite3.connect(gate.config.home / "holdfast.db", isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
@@ -185,8 +184,7 @@ class TestPreflight:
             again = spoken(headers=(*HELLO_HEADERS, ("x-holdfast-preflight", "send")), body=HELLO_BODY)
             assert hear(gate.address, again).status == 200
             assert b"x-holdfast-preflight" not in provider.received[0].names
-            store = gate.gateway.store
-            assert store is not None
+            store = gate.store
             eventually(lambda: [call.status for call in store.calls()][:1] == ["failed"])
 
     def test_warn(self, provider: Provider, tmp_path: Path) -> None:

@@ -31,8 +31,7 @@ def database(gate: Gated) -> Path:
 def filled(gate: Gated) -> Path:
     """The store with calls in it, all of them in the file itself."""
     assert hear(gate.address, HELLO).status == 200
-    store = gate.gateway.store
-    assert store is not None
+    store = gate.store
     eventually(lambda: [call.status for call in store.calls()] not in ([], ["pending"]))
     with sqlite3.connect(database(gate)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -301,8 +301,7 @@ def unmarked(value: Any) -> Any:
 
 def broken(gate: Gated, calls: int) -> list[tuple[str | None, str | None]]:
     """Cause and reason of every break and reset, when so many calls are stored."""
-    store = gate.gateway.store
-    assert store is not None
+    store = gate.store
     eventually(lambda: len(store.calls()) >= calls and all(call.status == "settled" for call in store.calls()))
     return [(each.cause, each.reason) for each in report.breaks(store).breaks]
 

@@ -156,8 +156,7 @@ class TestOrigins:
                 (403, "/v1/messages", "origin"),
                 (403, "/v1/messages", "host"),
             ]
-            store = gate.gateway.store
-            assert store is not None
+            store = gate.store
             eventually(lambda: [each.type for each in store.events("local", "gateway")] == ["gateway.auth_failed"] * 2)
 
 

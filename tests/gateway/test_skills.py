@@ -73,8 +73,7 @@ def test_only_with_the_token_and_only_to_be_read(gate: Gated) -> None:
 
 
 def test_what_has_just_been_told_counts(gate: Gated) -> None:
-    store = gate.gateway.store
-    assert store is not None
+    store = gate.store
     Session(store, "now", tenant="t9", at=NOON).preload("fresh")  # type: ignore[arg-type]
     assert ask(gate, "/analytics/skills?tenant=t9").json["never_referenced"] == ["fresh"]
 

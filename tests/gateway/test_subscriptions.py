@@ -99,7 +99,7 @@ def test_a_chatgpt_login_too(gate: Gated, simulator: Watched) -> None:
 def test_it_is_predicted_settled_and_explained(gate: Gated) -> None:
     for turn in range(3):
         post(gate, talk(turn), LOGIN)
-    store = gate.gateway.store
+    store = gate.store
     store.flush()
     calls = store.calls()
     assert [call.status for call in calls] == ["settled"] * 3
@@ -122,8 +122,7 @@ def test_it_is_given_no_memory(simulator: Watched, tmp_path: Path) -> None:
         provider_running(simulator) as address,
         gated(tmp_path, address, memory__inject=True, memory__inject_as="local") as gate,
     ):
-        assert gate.gateway.store is not None
-        Knowledge(gate.gateway.store, LOCAL).add("Linting", "ruff checks it.", category="preference")
+        Knowledge(gate.store, LOCAL).add("Linting", "ruff checks it.", category="preference")
         body = talk(0)
         assert post(gate, body, LOGIN).headers["x-holdfast-memory"] == "off"  # nor is it planned with any
         assert simulator.calls[-1].body == body
@@ -150,7 +149,7 @@ def test_one_that_was_managed_before_is_left_with_its_reason(simulator: Watched,
             with gated(tmp_path, address, cache__repair="on", gateway__subscriptions=way) as gate:
                 for turn in (0, 1):
                     post(gate, talk(turn + 2 * (way == "observe")), LOGIN)
-                store = gate.gateway.store
+                store = gate.store
                 store.flush()
                 calls = store.calls()
     assert simulator.calls[-1].body == talk(3)
@@ -164,7 +163,7 @@ def test_its_dollars_are_at_list_price_wherever_they_are_shown(
     monkeypatch.setenv("COLUMNS", "200")
     for turn in range(3):
         post(gate, talk(turn, marked=True), LOGIN)
-    store = gate.gateway.store
+    store = gate.store
     store.flush()
     call = store.calls()[-1]
 

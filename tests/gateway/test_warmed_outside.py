@@ -210,7 +210,6 @@ def test_one_that_lost_nothing_is_listed_too(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setattr(gate.gateway.engine, "prepare", fails)
         ask(gate, 2, tail)
         found, _ = listed(gate, monkeypatch)
-        store = gate.gateway.store
-        assert store is not None
+        store = gate.store
         assert report.bill(store).total.kinds == {"bypassed": 2}
     assert [(each["reason"], each["tokens"], Decimal(each["dollars"])) for each in found] == [("bypassed", 0, 0)]
