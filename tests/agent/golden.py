@@ -29,7 +29,7 @@ from holdfast.agent.window.entries import (
     ToolServerGone,
     UserMessage,
     Window,
-    message_json,
+    to_json,
 )
 from holdfast.agent.window.renderer import render
 from holdfast.records import Image, Message, Text, Thinking, ToolResult, ToolUse
@@ -104,6 +104,4 @@ WHOLE = window(*(entry for entry, _ in ENTRIES), Timeline(**AT, items=tuple(item
 
 def digest(made: Window = WHOLE, zone: str = "Europe/Berlin") -> str:
     """Of the messages of a window, to the byte."""
-    return hashlib.sha256(
-        message_json(render(made, msgspec.structs.replace(STATIC, timezone=zone))).encode()
-    ).hexdigest()
+    return hashlib.sha256(to_json(render(made, msgspec.structs.replace(STATIC, timezone=zone))).encode()).hexdigest()

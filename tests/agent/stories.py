@@ -12,8 +12,6 @@ from holdfast.agent.window.entries import (
     SessionContext,
     Static,
     Window,
-    entry_json,
-    message_json,
     to_json,
 )
 from holdfast.agent.window.projection import advance
@@ -78,7 +76,7 @@ class Story:
 
     def answer(self, *blocks: Block | str, model: str = MODEL, dialect: str = DIALECT) -> Story:
         content = tuple(Text(block) if isinstance(block, str) else block for block in blocks)
-        said = message_json(Message("assistant", content))
+        said = to_json(Message("assistant", content))
         return self.happen(TurnAnswered(call="c", model=model, dialect=dialect, message=said, input=10, output=5))
 
     def results(self, *texts: str, late: tuple[Message, ...] = ()) -> Story:
@@ -86,7 +84,7 @@ class Story:
         calls = self.state.open_calls
         said = (*texts, *("done",) * (len(calls) - len(texts)))
         results = tuple(ToolResult(call.id, (Text(text),)) for call, text in zip(calls, said, strict=True))
-        return self.happen(TurnToolsAnswered(messages=message_json((Message("user", results), *late))))
+        return self.happen(TurnToolsAnswered(messages=to_json((Message("user", results), *late))))
 
     def turn(self, text: str, answer: str) -> Story:
         return self.says(text).send().answer(answer)
@@ -94,7 +92,7 @@ class Story:
     def compact(self, head: int, cut: int, summary: str = "What happened before.") -> Story:
         entry = Compacted(at=self.now, text=summary, replaced=cut - head)
         return self.happen(
-            CompactionCompleted(tokens_before=9, tokens_after=1, head=head, cut=cut, entry=entry_json(entry))
+            CompactionCompleted(tokens_before=9, tokens_after=1, head=head, cut=cut, entry=to_json(entry))
         )
 
 
@@ -124,9 +122,9 @@ def assistant_turn(
 
 _READABLE: dict[type[Event], dict[str, str]] = {
     WindowAppended: {"entries": "[]"},
-    SessionRefreshed: {"entry": entry_json(SessionContext(at=START, text="x"))},
-    CompactionCompleted: {"entry": entry_json(Compacted(at=START, text="x"))},
-    TurnAnswered: {"message": message_json(Message("assistant", (Text("x"),)))},
+    SessionRefreshed: {"entry": to_json(SessionContext(at=START, text="x"))},
+    CompactionCompleted: {"entry": to_json(Compacted(at=START, text="x"))},
+    TurnAnswered: {"message": to_json(Message("assistant", (Text("x"),)))},
     TurnToolsAnswered: {"messages": "[]"},
 }
 

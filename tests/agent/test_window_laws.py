@@ -15,8 +15,7 @@ from holdfast.agent.window.entries import (
     TimelineItem,
     UserMessage,
     Window,
-    attachments_json,
-    entry_json,
+    to_json,
 )
 from holdfast.agent.window.projection import advance, project
 from holdfast.agent.window.renderer import entry_messages, render
@@ -35,7 +34,7 @@ words = st.sampled_from(["", " ", "a", "Fix\nit.", "ü \u2028 \0", "(continue)",
 names = st.sampled_from(["p1", "p2", "d1"])
 happening = st.one_of(
     st.builds(happened.TurnStarted, text=words),
-    st.builds(happened.TurnStarted, text=words, attachments=st.just(attachments_json((Image("image/png", "AAAA"),)))),
+    st.builds(happened.TurnStarted, text=words, attachments=st.just(to_json((Image("image/png", "AAAA"),)))),
     st.builds(happened.ProcessStarted, process=names, command=words),
     st.builds(happened.ProcessExited, process=names, exit_code=st.none() | st.integers(-9, 9)),
     st.builds(happened.DelegateStarted, delegate=names, role=names, task=words, awaited=st.booleans()),
@@ -107,7 +106,7 @@ class Telling:
         alone = Window(window.entries[:head], window.borders[:head])
         if kind == "refresh":
             entry = SessionContext(at=self.story.now, text="Read again.")
-            self.story.happen(told.SessionRefreshed(entry=entry_json(entry)))
+            self.story.happen(told.SessionRefreshed(entry=to_json(entry)))
         elif kind == "trim":
             self.story.happen(told.HistoryTrimmed(head=head, cut=cut))
         else:

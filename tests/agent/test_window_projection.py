@@ -14,8 +14,6 @@ from holdfast.agent.window.entries import (
     SessionContext,
     Timeline,
     UserMessage,
-    attachments_json,
-    entry_json,
     to_json,
 )
 from holdfast.agent.window.operations import trim
@@ -202,7 +200,7 @@ class TestTrimming:
 
 
 class TestRefreshing:
-    NEW = entry_json(SessionContext(at=at(0), text="Two files."))
+    NEW = to_json(SessionContext(at=at(0), text="Two files."))
 
     def test_entry_0_is_replaced_and_nothing_is_sent_any_more(self) -> None:
         story = Story().begin().turn("a", "A")
@@ -233,7 +231,7 @@ class TestQueue:
 
     def test_attachments_come_along(self) -> None:
         image = Image("image/png", "AAAA")
-        story = Story().begin().happen(TurnStarted(text="see", attachments=attachments_json((image,)))).flush()
+        story = Story().begin().happen(TurnStarted(text="see", attachments=to_json((image,)))).flush()
         assert story.render()[0].content[1:] == (Text("see"), image)
 
     def test_an_entry_0_flushes_nothing(self) -> None:

@@ -12,7 +12,7 @@ from holdfast.agent.window.entries import (
     Timeline,
     UserMessage,
     message_from,
-    message_json,
+    to_json,
 )
 from holdfast.agent.window.renderer import coalesce, render
 from holdfast.agent.window.texts import written, zone
@@ -209,12 +209,12 @@ class TestCoalescing:
 class TestStored:
     def test_half_a_character_becomes_a_mark_instead_of_an_error(self) -> None:
         message = Message("assistant", (Text("ok \ud83d"), Text("😀"), ToolUse("t1", "x", b'{"a":"\xff"}')))
-        stored = message_from(message_json(message))
+        stored = message_from(to_json(message))
         assert stored.content == (Text("ok \ufffd"), Text("😀"), ToolUse("t1", "x", b'{"a":"\xff"}'))
 
     def test_what_can_be_stored_comes_back_as_it_was(self) -> None:
         message = Message("assistant", (*TestAnotherModel.BLOCKS, Text("\0 \u2028 ü")), (("x", b"1"),))
-        assert message_from(message_json(message)) == message
+        assert message_from(to_json(message)) == message
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))

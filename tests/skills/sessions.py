@@ -12,7 +12,7 @@ from holdfast.records.events.tools import SkillLoaded
 from holdfast.skills.session import SessionSkills
 from holdfast.skills.skill import Skill
 from holdfast.skills.store import SkillStore
-from holdfast.skills.tools import register_skill_tools
+from holdfast.skills.tools import SKILL_TOOLS
 from holdfast.tools import Tool, Toolbox
 from tests.support.toolboxes import Room, call, text
 from tests.tools.dispatch_bench import Bench
@@ -33,10 +33,8 @@ def session(*skills: Skill, state: bytes | None = None, **settings: Any) -> Sess
 
 
 def desk(root: Path, skills: SessionSkills | None, *tools: Tool) -> Bench:
-    """A bare dispatcher with the two tools registered."""
-    bench = Bench(root, *tools, skills=skills)
-    register_skill_tools(bench.dispatcher)
-    return bench
+    """A bare dispatcher with the two tools of skills."""
+    return Bench(root, *tools, *SKILL_TOOLS, skills=skills)
 
 
 def load(name: str, id: str = "c1") -> ToolUse:

@@ -10,18 +10,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.agent import ConfirmSettings, ToolsSettings
+from holdfast.config.sections.agent import ConfirmSettings
 from holdfast.errors import HoldfastError
 from holdfast.records import Text
 from holdfast.records.events.tools import SkillLoaded, ToolCompleted, ToolFailed
 from holdfast.skills import SessionSkills, load_skills
-from holdfast.skills.tools import SKILL_TOOLS, register_skill_tools
+from holdfast.skills.tools import SKILL_TOOLS
 from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput
 from holdfast.tools.confirmation import Confirmations
 from holdfast.tools.contract import ToolAnswer
-from tests.skills.sessions import desk, load, session, skill
+from tests.skills.sessions import SkillRoom, desk, load, session, skill
 from tests.skills.skill_files import write_skill
-from tests.support.toolboxes import dispatcher
 from tests.tools.dispatch_bench import Bench, call, says, text, tool_named
 
 PDF = skill("pdf-processing", "Extract PDF text, fill forms.", body="Use the form tool.\n")
@@ -39,19 +38,17 @@ def bench(root: Path, **settings: Any) -> Bench:
 
 class TestRegistering:
     async def test_d44_d67_both_tools_register_and_find_the_session_in_their_context(self, tmp_path: Path) -> None:
-        with_skills = dispatcher(tmp_path, settings=ToolsSettings(), skills=session(PDF))
-        register_skill_tools(with_skills)
+        box = SkillRoom(tmp_path).open(session(PDF))
         calls = [call("skill_search", {"query": "pdf"}), load("pdf-processing"), call("other")]
-        found, body, unknown = await with_skills.run(calls)
+        found, body, unknown = (await box.run(calls)).answers
         assert "pdf-processing" in text(found)
         assert "Use the form tool." in text(body)
         assert unknown.result.is_error
         assert "skill_load, skill_search" in text(unknown)
 
     def test_a_name_is_registered_once(self, tmp_path: Path) -> None:
-        twice = bench(tmp_path)
         with pytest.raises(HoldfastError, match="two tools are named skill_search; give one of them another name"):
-            register_skill_tools(twice.dispatcher)
+            SkillRoom(tmp_path).open(session(PDF), SKILL_TOOLS[:1])
 
     def test_registered_tools_stand_beside_those_that_are_looked_up(self, tmp_path: Path) -> None:
         both = desk(tmp_path, session(PDF), tool_named("look", says("seen")))
@@ -69,10 +66,8 @@ class TestRegistering:
 
         assert [(tool.effect, tool.paths, tool.confirm) for tool in SKILL_TOOLS] == [("read", (), None)] * 2
         for mode in ("ask", "deny"):
-            asked = Bench(
-                tmp_path, skills=session(PDF), confirmations=Confirmations(ConfirmSettings(mode=mode), ask=never)
-            )
-            register_skill_tools(asked.dispatcher)
+            confirmations = Confirmations(ConfirmSettings(mode=mode), ask=never)
+            asked = Bench(tmp_path, *SKILL_TOOLS, skills=session(PDF), confirmations=confirmations)
             assert not asked.one("skill_load", {"name": "pdf-processing"}).result.is_error
             assert not asked.one("skill_search", {"query": "pdf"}).result.is_error
             assert "tool.confirmation_requested" not in asked.types()

@@ -216,14 +216,12 @@ class TestToolsThatComeAndGo:
         for turn in range(20):
             do(box, call("mcp__box__take", f"c{turn}"))
             box.turn_over()
-        engine, before = EngineCore(Settings()), array(box)
-        send(engine, box, 1)
-        assert box.redeclare(engine, LANE, now=20.0, behind=500_000, requests=1) is None
+        before = array(box)
+        assert box.demote(behind=500_000, requests=1) is None
         assert array(box) == before
-        changed = box.redeclare(engine, LANE, now=20.0, behind=1_000, requests=1_000)
+        changed = box.demote(behind=1_000, requests=1_000)
         assert changed.demoted == (("mcp__box__send", 20),)
         assert [event.idle_turns for event in room.payloads(ToolDemoted)] == [20]
-        assert send(engine, box, 2).core.expectation.reset == "tools_redeclared"
 
     @pytest.mark.parametrize(
         ("turns", "demoted"), [(19, []), (20, ["mcp__box__send"]), (21, ["mcp__box__send", "mcp__box__take"])]
@@ -247,13 +245,10 @@ class TestToolsThatComeAndGo:
     def test_what_is_found_is_declared_anew_where_that_is_set(self, room: Room) -> None:
         settings = ToolsSettings(deferral=DeferralSettings(mode="always", carrier="redeclare"))
         box = room.open([mcp("send", description="Send " + "a letter " * 200)], settings=settings)
-        engine = EngineCore(Settings())
-        send(engine, box, 1)
         do(box, call("discover_tools", query="select:mcp__box__send"))
-        changed = box.redeclare(engine, LANE, now=20.0, behind=3_000, requests=1)
+        changed = box.declare_found()
         assert changed.added == ("mcp__box__send",)
-        assert send(engine, box, 2).core.expectation.reset == "tools_redeclared"
-        assert box.redeclare(engine, LANE, now=40.0, behind=3_000, requests=1) is None
+        assert box.declare_found() is None
 
 
 def send(engine: EngineCore, box: Toolbox, count: int) -> Any:

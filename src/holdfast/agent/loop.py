@@ -23,7 +23,7 @@ from . import compaction, memory_updates, model_choice, tools_array
 from .contract import CostLine, Ended, Turn, Watch
 from .costs import total, used
 from .model_call import CallFailed, ModelAnswer, Stopped, call, falls_back
-from .window.entries import AssistantTurn, Entry, attachments_json, message_json
+from .window.entries import AssistantTurn, Entry, to_json
 
 if TYPE_CHECKING:
     from .session import Session
@@ -64,7 +64,7 @@ async def run_turn(
     session.answer_open_calls()  # of a turn whose results could not be written
     helped = session.state.delegated_cost
     text = model_choice.route_turn(session, text, turn.id, turn.watch, images=bool(attachments))
-    attached = attachments_json(attachments)
+    attached = to_json(attachments) if attachments else ""
     session.log(TurnStarted(text=text, attachments=attached), turn=turn.id, actor="user")
     problem = ""
     try:
@@ -175,7 +175,7 @@ def _keep(session: Session, turn: _Running, answered: ModelAnswer) -> None:
             call=answered.call,
             model=session.model,
             dialect=session.dialect,
-            message=message_json(answer.message),
+            message=to_json(answer.message),
             stop=answer.stop,
             input=used.input,
             read=used.read,
@@ -196,7 +196,7 @@ def _keep_partial(session: Session, turn: _Running, partial: Message | None) -> 
         turn.text = _text(message)
         session.log(
             TurnAnswered(
-                call="", model=session.model, dialect=session.dialect, message=message_json(message), stop="cancelled"
+                call="", model=session.model, dialect=session.dialect, message=to_json(message), stop="cancelled"
             ),
             turn=turn.id,
             actor="agent",

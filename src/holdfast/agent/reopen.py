@@ -37,7 +37,7 @@ from . import tools_array
 from .log import Log, forked_from
 from .log_content import Damage, LogContent
 from .surroundings import changed
-from .window.entries import SessionContext, entry_json
+from .window.entries import SessionContext, to_json
 from .window.state import Projection
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def look_around(session: Session, read: Callable[[], str]) -> None:
     if mode == "refresh" or cold:
         if around != first.text:
             first = SessionContext(at=session.now_us(), text=around)
-            session.log(SessionRefreshed(entry=entry_json(first)))
+            session.log(SessionRefreshed(entry=to_json(first)))
         tools_array.record(session, session.box.at_reset(None))
     news = changed(session.state.known_surroundings or first.text, around)
     if news is not None:

@@ -59,7 +59,7 @@ from .requests import (
     volatile_blocks,
 )
 from .resets import Resets
-from .window.entries import Static, message_json, to_json
+from .window.entries import Static, to_json
 from .window.projection import advance
 from .window.renderer import render
 from .window.state import Projection, flush
@@ -329,7 +329,7 @@ class Session:
     def tools_answered(self, messages: tuple[Message, ...], turn: str | None) -> None:
         """The answers to the open calls, and what tools and skills know by now."""
         state = self._changed_state()
-        answered = TurnToolsAnswered(messages=message_json(messages))
+        answered = TurnToolsAnswered(messages=to_json(messages))
         heard, self._surfaced = self._surfaced, []
         self.log(answered, *(() if state is None else (state,)), turn=turn, actor="tool", heard=heard)
 

@@ -28,7 +28,7 @@ from holdfast.skills import SessionSkills
 from holdfast.tools import Workspace, mend, shown
 
 from .requests import cache_key
-from .window.entries import tools_json
+from .window.entries import to_json
 
 if TYPE_CHECKING:
     from .session import Session
@@ -166,7 +166,7 @@ def compose_session(
         models=models,
         outlook=outlook_of(settings.cache, session.facts, opening=estimate(around), calls=expected_calls),
     )
-    declared = tools_json(tools)
+    declared = to_json(tools)
     return SessionComposed(
         system=made.text,
         tools=declared,

@@ -17,7 +17,7 @@ from holdfast.tools import Redeclared
 
 from .contract import Watch
 from .model_call import parsed
-from .window.entries import tools_json
+from .window.entries import to_json
 
 if TYPE_CHECKING:
     from .session import Session
@@ -42,7 +42,7 @@ def record(session: Session, changed: Redeclared | None, turn: str | None = None
     written, it is before the next request: none declares it without its reason."""
     session.redeclared = session.redeclared or changed is not None
     if session.redeclared:
-        tools = tools_json(session.box.definitions())
+        tools = to_json(session.box.definitions())
         session.keep_state(SessionRedeclared(tools=tools, model=session.model), turn=turn)
         session.redeclared = False
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .skill import BODY_WARN_TOKENS, FILE, Skill, SkillProblem, SkillRoot, SkillSource
     from .skill_file import UnusableLinkError, check_inside, files_of, named, problems, real_path, reason, validate_dir
     from .store import SkillStore
-    from .tools import POINTERS, register_skill_tools
+    from .tools import POINTERS
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -30,6 +30,6 @@ else:
             ".skill": "BODY_WARN_TOKENS FILE Skill SkillProblem SkillRoot SkillSource",
             ".skill_file": "UnusableLinkError check_inside files_of named problems real_path reason validate_dir",
             ".store": "SkillStore",
-            ".tools": "POINTERS register_skill_tools",
+            ".tools": "POINTERS",
         },
     )

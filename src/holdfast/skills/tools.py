@@ -36,8 +36,6 @@ from .skill import Skill
 from .skill_file import files_of, named
 
 if TYPE_CHECKING:
-    from holdfast.tools import Dispatcher
-
     from .session import SessionSkills
 
 SKILL_SEARCH = "skill_search"
@@ -175,9 +173,3 @@ SKILL_TOOLS = (
         core=True,
     ),
 )
-
-
-def register_skill_tools(dispatcher: Dispatcher) -> None:
-    """Register the tools on a dispatcher with a `SessionSkills` as its `skills`."""
-    for tool in SKILL_TOOLS:
-        dispatcher.register(tool)

@@ -42,7 +42,7 @@ from .keys import Keys
 from .results import CANCELLED, NOT_BEGUN, ResultPipeline, content, failure, shortened, success, text_of
 from .text_limits import as_json, cut, describe_error, error_text, mend, shown
 from .time_limits import GRACE_S, WorkAborted, WorkTimeout, in_thread, retrieve_exception, run_bounded, wait_until_done
-from .validation import check, read_input, require, unknown
+from .validation import check, require
 from .workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -86,13 +86,13 @@ class CallServices(Struct, frozen=True, kw_only=True):
 class Dispatcher:
     """Runs the calls of one agent.
 
-    `resolve` says what a call means, where no tool of its name is registered. `results` shapes outputs and errors;
-    where it fails they are answered as they are. `grace_s` is how long a call that was told to end is waited for.
+    `resolve` says what a call means. `results` shapes outputs and errors; where it fails they are answered as they are.
+    `grace_s` is how long a call that was told to end is waited for.
     """
 
     def __init__(
         self,
-        resolve: Resolve | None = None,
+        resolve: Resolve,
         *,
         workspace: Workspace,
         settings: ToolsSettings,
@@ -104,26 +104,12 @@ class Dispatcher:
         require()
         services = services or CallServices()
         self._resolve, self._workspace, self._settings, self._journal = resolve, workspace, settings, journal
-        self._registered: dict[str, Tool] = {}
         self._confirmations = services.confirmations or Confirmations(settings.confirm)
         self._results = results
         self._keys = services.keys or Keys(settings.command)
         self._skills, self._memory, self._stream = services.skills, services.memory, services.stream
         self._write_lock, self._shape_lock = services.write_lock or LoopLock(), LoopLock()
         self._grace = grace_s
-
-    def register(self, tool: Tool) -> None:
-        """Calls of this name mean this tool."""
-        if tool.name in self._registered:
-            raise HoldfastError(f"two tools are named {tool.name}; give one of them another name.")
-        self._registered[tool.name] = tool
-
-    def _find(self, call: ToolUse) -> ResolvedCall | RefusedCall:
-        tool = self._registered.get(call.name)
-        if tool is None:
-            return unknown(call.name, self._registered) if self._resolve is None else self._resolve(call)
-        input_ = read_input(call)
-        return input_ if isinstance(input_, RefusedCall) else ResolvedCall(tool, input_)
 
     async def run(
         self, calls: Sequence[ToolUse], *, turn: str | None = None, cancel: Cancel | None = None
@@ -168,7 +154,7 @@ class Dispatcher:
     def _job(self, call: ToolUse, turn: str | None, *, repeated: bool) -> _Job:
         resolved: ResolvedCall | RefusedCall
         try:
-            resolved = self._find(call)
+            resolved = self._resolve(call)
             if repeated:
                 resolved = RefusedCall(
                     f"The id {shown(call.id)} stands for another call of this turn; this one was not run."

@@ -330,16 +330,6 @@ class Toolbox:
         self._emit_demoted(changed)
         return changed
 
-    def redeclare(
-        self, engine: EngineCore, lane: Lane, *, now: float, behind: int, requests: float
-    ) -> Redeclared | None:
-        """Where the carrier is `redeclare`, declare what was found since; where it is not, demote what nobody uses if
-        that pays: `behind` tokens stand behind the tools, `requests` are still to be expected. Announces the reset."""
-        changed = self.declare_found() or self.demote(behind=behind, requests=requests)
-        if changed is not None:
-            engine.announce(lane, "tools_redeclared", now=now)
-        return changed
-
     def declare_found(self) -> Redeclared | None:
         """Where the carrier is `redeclare`, declare what was found since: the reset is `tools_redeclared`."""
         return self.toolset.redeclare()

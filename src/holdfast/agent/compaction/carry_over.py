@@ -51,54 +51,38 @@ def facts(entries: Iterable[Entry]) -> dict[str, str]:
     """The latest that entries say of anything."""
     latest: dict[str, str] = {}
     for entry in entries:
-        for about, text in _facts(entry):
+        for about, text, _ in _facts(entry):
             latest.pop(about, None)  # the latest is also the last in order
             latest[about] = text
     return latest
 
 
-def _facts(entry: Entry) -> Iterable[tuple[str, str]]:
+def _facts(entry: Entry) -> Iterable[tuple[str, str, Event | None]]:
+    """What an entry says of anything, and the event that says it anew, where there is one."""
     if isinstance(entry, Compacted):
-        yield from read(entry.text).items()
-    elif isinstance(entry, Timeline):
-        for item in entry.items:
-            match item:
-                case UserMessage():
-                    yield ASKED, item.text
-                case SettingToggledItem():
-                    yield _setting(item), item.value
-                case ToolServerGone():
-                    yield _server(item), ", ".join(item.tools) or _ALL
-                case SurroundingsChangedItem():
-                    yield _AROUND, item.text
-                case _:
-                    pass
+        yield from ((about, text, _event(about, text)) for about, text in read(entry.text).items())
+    for item in entry.items if isinstance(entry, Timeline) else ():
+        match item:
+            case UserMessage():
+                yield ASKED, item.text, None
+            case SettingToggledItem(setting=setting, value=value):
+                yield f"Setting {shown(setting)} is", value, events.SettingToggled(setting=setting, value=value)
+            case ToolServerGone(server=server, tools=tools):
+                gone = McpServerDisconnected(server=server, tools=tools)
+                yield f"Tool server {shown(server)} is gone", ", ".join(tools) or _ALL, gone
+            case SurroundingsChangedItem():
+                yield _AROUND, item.text, events.SurroundingsChanged(text=item.text)
+            case _:
+                pass
 
 
 def told_again(dropped: Sequence[Entry], remaining: Sequence[Entry]) -> tuple[Event, ...]:
     """The events that say it anew, where no summary does: also what only a summary said that goes."""
-    again: dict[str, Event] = {}
     missing = carried_facts(dropped, remaining)
-    for entry in dropped:
-        for about, event in _events(entry):
-            if about in missing:
-                again[about] = event
+    again = {
+        about: event for entry in dropped for about, _, event in _facts(entry) if event is not None and about in missing
+    }
     return tuple(again.values())
-
-
-def _events(entry: Entry) -> Iterable[tuple[str, Event]]:
-    if isinstance(entry, Compacted):
-        yield from ((about, event) for about, text in read(entry.text).items() if (event := _event(about, text)))
-    for item in entry.items if isinstance(entry, Timeline) else ():
-        match item:
-            case SettingToggledItem():
-                yield _setting(item), events.SettingToggled(setting=item.setting, value=item.value)
-            case ToolServerGone():
-                yield _server(item), McpServerDisconnected(server=item.server, tools=item.tools)
-            case SurroundingsChangedItem():
-                yield _AROUND, events.SurroundingsChanged(text=item.text)
-            case _:
-                pass
 
 
 def _event(about: str, text: str) -> Event | None:
@@ -112,14 +96,6 @@ def _event(about: str, text: str) -> Event | None:
 
 def _between(text: str, before: str, after: str) -> str | None:
     return text[len(before) : -len(after)] if text.startswith(before) and text.endswith(after) else None
-
-
-def _setting(item: SettingToggledItem) -> str:
-    return f"Setting {shown(item.setting)} is"
-
-
-def _server(item: ToolServerGone) -> str:
-    return f"Tool server {shown(item.server)} is gone"
 
 
 def written(texts: Facts, number: int, most: int) -> str:

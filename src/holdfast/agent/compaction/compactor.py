@@ -19,7 +19,7 @@ from .. import memory_updates, tools_array
 from ..contract import CompactionResult, CostLine, Watch
 from ..costs import dollars, summed, used
 from ..model_call import CallFailed, Stopped, call
-from ..window.entries import Compacted, UserMessage, entry_json
+from ..window.entries import Compacted, UserMessage, to_json
 from ..window.renderer import render
 from .carry_over import told_again
 from .cut import Cut, choose, trim, turn_starts
@@ -240,7 +240,7 @@ def _completed(session: Session, work: _Work, text: str, *, elided: bool = False
             used=used(work.lines),
             head=cut.head,
             cut=cut.cut,
-            entry=entry_json(entry),
+            entry=to_json(entry),
             payback=reckoned.payback,
         ),
         turn=work.order.turn,

@@ -175,24 +175,23 @@ class Static(Struct, frozen=True, kw_only=True):
     dialect: str = ""
 
 
-def to_json(entries: tuple[Entry, ...]) -> str:
-    return _json(entries)
+def to_json(
+    value: Entry | tuple[Entry, ...] | Message | tuple[Message | ToolDefinition | Opaque | Image | Document, ...],
+) -> str:
+    """JSON text. A lone surrogate, half of a character that a model or a program cut, cannot be stored: a mark stands
+    in its place, also in what is sent, because that comes from what was stored."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_whole(msgspec.to_builtins(value))).decode()
 
 
 def from_json(text: str) -> tuple[Entry, ...]:
     return msgspec.json.decode(text, type=tuple[Entry, ...])
 
 
-def entry_json(entry: Entry) -> str:
-    return _json(entry)
-
-
 def entry_from(text: str) -> Entry:
     return msgspec.json.decode(text, type=Entry)  # type: ignore[no-any-return]
-
-
-def message_json(messages: Message | tuple[Message, ...]) -> str:
-    return _json(messages)
 
 
 def messages_from(text: str) -> tuple[Message, ...]:
@@ -203,25 +202,8 @@ def message_from(text: str) -> Message:
     return msgspec.json.decode(text, type=Message)
 
 
-def tools_json(tools: tuple[ToolDefinition | Opaque, ...]) -> str:
-    return _json(tools)
-
-
-def attachments_json(attachments: tuple[Image | Document, ...]) -> str:
-    return _json(attachments) if attachments else ""
-
-
 def attachments_from(text: str) -> tuple[Image | Document, ...]:
     return msgspec.json.decode(text, type=tuple[Image | Document, ...]) if text else ()
-
-
-def _json(value: object) -> str:
-    """JSON text. A lone surrogate, half of a character that a model or a program cut, cannot be stored: a mark stands
-    in its place, also in what is sent, because that comes from what was stored."""
-    try:
-        return msgspec.json.encode(value).decode()
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_whole(msgspec.to_builtins(value))).decode()
 
 
 def _whole(value: object) -> object:
