@@ -160,6 +160,18 @@ class Bench:
         self.bus.close()
         self.open()
 
+    async def begin(self, *texts: str, **options: Any) -> Session:
+        """A new session in which the user says these things, one after the other."""
+        session = await self.sessions.create(**options)
+        for text in texts:
+            await session.ask(text)
+        return session
+
+    async def resumed(self, session: Session, *, clean: bool = True) -> Session:
+        """The session in a process that begins when this one has ended."""
+        await self.restart(clean=clean)
+        return await self.sessions.resume(session.id)
+
     async def close(self) -> None:
         await self.sessions.close()
         self.engine.close(now=self.clock.now())
@@ -189,6 +201,11 @@ class Bench:
     def breaks(self) -> list[Any]:
         self.store.flush()
         return [found for found in self.store.breaks() if found.cause is not None and found.reason is None]
+
+    def assert_sound(self, session: Session) -> None:
+        """The conversation keeps every rule of its kind, and nothing that was sent has broken."""
+        sound(session)
+        assert not self.breaks(), self.breaks()
 
     def bodies(self) -> list[Request]:
         """Every request as it went out, in canonical form."""

@@ -57,6 +57,13 @@ async def talk(session: Session, bench: Bench, turns: int, *, first: int = 0) ->
         bench.clock.advance(10)
 
 
+async def begin_talk(bench: Bench, turns: int, **options: Any) -> Session:
+    """A new session of so many turns."""
+    session = await bench.begin(**options)
+    await talk(session, bench, turns)
+    return session
+
+
 def summaries(session: Session) -> list[int]:
     """Where summaries stand in the window."""
     return [place for place, entry in enumerate(session.state.window.entries) if isinstance(entry, Compacted)]

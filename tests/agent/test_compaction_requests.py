@@ -14,9 +14,9 @@ from holdfast.agent.window.entries import AssistantTurn
 from holdfast.config.sections.agent import MaskSettings
 from holdfast.tools import Cancel
 from holdfast.tools.masking import PLACEHOLDER
-from tests.agent.bench import MODELS, Bench, calls, extends, sound
+from tests.agent.bench import MODELS, Bench, calls, extends
 from tests.agent.sample_tools import LONG
-from tests.agent.summaries import events_of, small, summarizer, summary_requests, talk
+from tests.agent.summaries import begin_talk, events_of, small, summarizer, summary_requests
 from tests.agent.transcripts import texts
 
 
@@ -51,8 +51,7 @@ class _Interrupted:
 
 async def test_what_had_come_of_a_summary_is_no_answer_when_the_turn_is_stopped(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=small(), reply=summarizer()) as bench:
-        session = await bench.sessions.create()
-        await talk(session, bench, 8)
+        session = await begin_talk(bench, 8)
         before, cancel = session.state.window.entries, Cancel()
         whole, session.provider = session.provider, Interrupting(session.provider, cancel)
         turn = await session.ask("and now?", cancel=cancel)
@@ -66,8 +65,7 @@ async def test_what_had_come_of_a_summary_is_no_answer_when_the_turn_is_stopped(
         roles = [message.role for message in session.messages()]
         assert "assistant assistant" not in " ".join(roles)
         assert len(events_of(bench, session, "compaction.failed")) == 1
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])

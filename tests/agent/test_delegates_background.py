@@ -108,8 +108,7 @@ async def test_who_ends_ends_them_and_says_so_when_he_is_resumed(tmp_path: Path)
         door.shut("slow")
         (begun,) = await session.delegate(tasks("slow"), awaited=False)
         await door.came("slow")
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         assert session.state.running_delegates == ()
         (found,) = [
             each for each in session.state.queue if isinstance(each, SubagentStatus) and each.status != "started"

@@ -284,8 +284,7 @@ async def test_a_question_survives_the_end_of_the_program(tmp_path: Path) -> Non
         session = await parent(bench, warm=True)
         await session.ask(delegating({"task": "SAY: QUESTION: Which?"}))
         (asks,) = session.state.running_delegates
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         assert [each.question for each in session.state.running_delegates] == ["Which?"]
         await session.ask(delegating({"task": "SAY: This one.", "resume": asks.delegate}))
         assert "This one." in newest_results(bench.bodies()[-1])[0]

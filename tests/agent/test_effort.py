@@ -23,7 +23,7 @@ from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script, load_script
 from holdfast.tools.toolbox import dialect_of_model
-from tests.agent.bench import Bench, calls, settings, sound
+from tests.agent.bench import Bench, calls, settings
 from tests.agent.watches import RecordingWatch
 
 OPUS, SONNET, HAIKU = (f"anthropic:claude-{name}" for name in ("opus-5-5", "sonnet-5-5", "haiku-4-5"))
@@ -76,12 +76,9 @@ async def test_every_request_says_it_as_its_provider_is_told(tmp_path: Path, mod
     effort, members = SAID[model]
 
     async with Bench(tmp_path, config=config(model, effort)) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("list_dir", {})))
-        await session.ask("thanks")
+        session = await bench.begin(calls(("list_dir", {})), "thanks")
         assert [said(body_of(bench, number)) for number in range(3)] == [members] * 3
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
 
 
 @pytest.mark.parametrize("model", SAID)
@@ -172,8 +169,7 @@ def test_what_a_change_loses_is_known_of_every_route() -> None:
 
 async def test_on_anthropic_tools_and_system_text_stay_cached(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=config(OPUS)) as bench:
-        session = await bench.sessions.create()
-        await session.ask(WORDS)
+        session = await bench.begin(WORDS)
         head = sum(each.tokens for each in session.inspect() if each.path.startswith(("tools", "system")))
         session.set_effort("max")
         await session.ask("again")
@@ -183,8 +179,7 @@ async def test_on_anthropic_tools_and_system_text_stay_cached(tmp_path: Path) ->
 @pytest.mark.parametrize("model", [GEMINI, GEMINI_25])
 async def test_where_the_cache_does_not_depend_on_it_there_is_no_reset(tmp_path: Path, model: str) -> None:
     async with Bench(tmp_path, config=config(model, "low")) as bench:
-        session = await bench.sessions.create()
-        await session.ask(WORDS)
+        session = await bench.begin(WORDS)
         assert price_of_change(session).tokens == 0
         session.set_effort("high")
         turn = await session.ask("again")
@@ -234,8 +229,7 @@ async def test_a_change_that_a_damaged_log_has_lost_leaves_no_break_without_a_re
     tmp_path: Path, model: str
 ) -> None:
     async with Bench(tmp_path, config=config(model)) as bench:
-        session = await bench.sessions.create()
-        await session.ask(WORDS)
+        session = await bench.begin(WORDS)
         bench.clock.advance(10)
         session.set_effort("low")
         await session.ask(WORDS)
@@ -257,11 +251,9 @@ async def test_a_resumed_session_keeps_it(tmp_path: Path, clean: bool) -> None:
     """Also where the program was killed between the change and the request that says it."""
 
     async with Bench(tmp_path, config=config(OPUS, "low")) as bench:
-        session = await bench.sessions.create()
-        await session.ask(WORDS)
+        session = await bench.begin(WORDS)
         session.set_effort("xhigh")
-        await bench.restart(clean=clean)
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session, clean=clean)
         assert session.state.effort == "xhigh"
         turn = await session.ask("still?")
         assert said(body_of(bench)) == {"output_config": {"effort": "xhigh"}}
@@ -292,8 +284,7 @@ async def test_a_request_for_a_summary_says_the_same(tmp_path: Path) -> None:
 
 async def test_a_model_without_it_is_told_nothing_and_says_so(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=config(OPUS, "xhigh")) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         watch = RecordingWatch()
         await session.ask(f"@{HAIKU} and you?", watch=watch)
         assert said(body_of(bench)) == {}
@@ -307,8 +298,7 @@ async def test_a_setting_for_another_model_is_left_out_and_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Bench(tmp_path, config=config(OPUS, "xhigh")) as bench:
-        session = await bench.sessions.create(model=HAIKU)
-        await session.ask("hello")
+        await bench.begin("hello", model=HAIKU)
         assert said(body_of(bench)) == {}
     assert f"agent.effort is xhigh, and {HAIKU} takes no such level" in caplog.text
 
@@ -350,9 +340,7 @@ async def test_thoughts_come_back_with_their_signatures(tmp_path: Path) -> None:
     simulator = Simulator(script=load_script(script), clock=clock)
     model = "anthropic:claude-opus-4-6"
     async with Bench(tmp_path, config=config(model, "high"), simulator=simulator) as bench:
-        session = await bench.sessions.create()
-        await session.ask("LOOK around")
-        await session.ask("thanks")
+        session = await bench.begin("LOOK around", "thanks")
         requests: list[Request] = bench.bodies()
         thoughts = [
             block for message in requests[-1].messages for block in message.content if isinstance(block, Thinking)
@@ -360,6 +348,5 @@ async def test_thoughts_come_back_with_their_signatures(tmp_path: Path) -> None:
         assert [each.text for each in thoughts] == ["I should look first.", "Now I know what is there."]
         assert all(each.signature for each in thoughts)
         assert requests[2].messages[: len(requests[1].messages)] == requests[1].messages
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
         assert bench.used()[-1].read > 0

@@ -12,7 +12,7 @@ from holdfast.records import Image, Request
 from holdfast.simulator.messages import Reply, ToolCall, Words
 from tests.agent.bench import MODELS, Bench, calls, settings
 from tests.agent.sample_tools import LONG
-from tests.agent.summaries import small, summarizer, talk
+from tests.agent.summaries import begin_talk, small, summarizer
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,7 @@ async def test_every_block_has_an_owner_a_size_an_age_and_says_whether_it_is_cac
 
 async def test_nothing_is_cached_behind_a_change_that_was_not_sent_yet(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=small(), reply=summarizer()) as bench:
-        session = await bench.sessions.create()
-        await talk(session, bench, 7)
+        session = await begin_talk(bench, 7)
         await session.compact()
         shown = session.inspect()
         owners = [block.owner for block in shown]
@@ -81,8 +80,7 @@ async def test_what_was_masked_is_cached_as_it_was_sent(tmp_path: Path) -> None:
 
 async def test_the_volatile_segment_is_memorys(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=settings(agent={"volatile": "system"})) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("memory_add", {"file": "user", "text": "likes tea"})))
+        session = await bench.begin(calls(("memory_add", {"file": "user", "text": "likes tea"})))
         assert [each.owner for each in session.inspect() if each.path.startswith("system")] == ["host", "memory"]
 
 

@@ -26,8 +26,7 @@ async def asked(place: Path, *, stable: bool, context: bool, cache: CacheSetting
         bench.prefer("Short answers", LIKES)
     if context:
         bench.add("Deployment rule", RULE)
-    session = await bench.sessions.create()
-    await session.ask("How does the deployment work?")
+    await bench.begin("How does the deployment work?")
     return bench
 
 
@@ -117,8 +116,7 @@ async def test_e20_e21_openai_dialects_get_both_texts_joined_by_an_empty_line(tm
     async with KnowledgeBench(tmp_path, memory=BLOCKS, model=MODELS[dialect]) as bench:
         bench.prefer("Short answers", "Answers are short.")
         bench.add("Deployment rule", "Deployments wait for the build server.")
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         raw, composed = bench.raw(), session.state.composed
         assert composed.preferences
         system = raw["instructions"] if dialect == "openai_responses" else raw["messages"][0]["content"]
@@ -136,9 +134,7 @@ class TestTheCostTable:
     async def begun(self, bench: KnowledgeBench) -> Any:
         bench.prefer("Short answers", LIKES)
         self.entry = bench.add("Deployment rule", RULE)
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
-        return session
+        return await bench.begin("How does the deployment work?")
 
     async def test_e5_e7_e8_e17_from_turn_1_to_2_blocks_0_and_1_are_reads(self, tmp_path: Path) -> None:
         async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
@@ -176,8 +172,7 @@ class TestTheCostTable:
             await self.begun(bench)
             bench.prefer("Tea", "Tea is preferred to coffee.")  # curation
             bench.clock.advance(pause)
-            session = await bench.sessions.create()
-            await session.ask("Something else, and another day.")
+            await bench.begin("Something else, and another day.")
             first, second = map(split, bench.used())
             assert (bench.system(0)[1] == bench.system(1)[1]) is reads
             assert second[0] == (first[1] if reads else 0)
@@ -187,12 +182,10 @@ class TestTheCostTable:
 async def test_e11_the_stable_block_outlives_curation_and_resuming_hours_later(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
         bench.prefer("Short answers", LIKES)
-        session = await bench.sessions.create()
-        await session.ask("Hello.")
+        session = await bench.begin("Hello.")
         bench.prefer("Tea", "Tea is preferred to coffee.")
         bench.clock.advance(6 * 3_600)
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         await session.ask("And now?")
         assert bench.system(0)[1]["text"] == bench.system(1)[1]["text"]
 
@@ -201,8 +194,7 @@ async def test_e13_a_compaction_that_the_limit_forces_refreshes_the_context_bloc
     async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED, compaction=LIMITS, reply=summarizer()) as bench:
         bench.prefer("Short answers", LIKES)
         bench.add("Linting rule", "ruff checks it.")
-        session = await bench.sessions.create()
-        await session.ask("What of the linting?")
+        session = await bench.begin("What of the linting?")
         entry = bench.add("Deployment rule", RULE)
         await session.ask("What of the deployment?")
         assert entry.id not in session.state.context
@@ -238,8 +230,7 @@ async def test_c23_e23_every_turn_the_block_changes_when_the_change_test_says_so
             tmp_path / test, memory={**BLOCKS, "retrieve": "every_turn", "change_test": test}
         ) as bench:
             entry = bench.add("Deployment rule", "Deployments wait for the build server. " + LONG)
-            session = await bench.sessions.create()
-            await session.ask("What of the deployment?")
+            session = await bench.begin("What of the deployment?")
             before = session.state.context
             bench.known.edit(entry.id, content="Deployments wait for the build servex. " + LONG)
             await session.ask("What of the deployment?")
@@ -253,8 +244,7 @@ async def test_c23_e23_every_turn_the_block_changes_when_the_change_test_says_so
 async def test_blocks_tell_nothing_in_the_conversation(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path, memory=BLOCKS) as bench:
         entry = bench.add("Deployment rule", RULE)
-        session = await bench.sessions.create()
-        await session.ask("What of the deployment?")
+        session = await bench.begin("What of the deployment?")
         bench.known.edit(entry.id, content="Deployments need a review.")
         await session.ask(calls(("recall", {"query": "deployment"})))
         assert knowledge_news(session) == []
@@ -265,16 +255,14 @@ async def test_a_block_whose_last_entry_is_forgotten_says_nothing_and_the_conver
 ) -> None:
     async with KnowledgeBench(tmp_path, memory=BLOCKS) as bench:
         liked, entry = bench.prefer("Short answers", LIKES), bench.add("Deployment rule", RULE)
-        session = await bench.sessions.create()
-        await session.ask("What of the deployment?")
+        session = await bench.begin("What of the deployment?")
         bench.known.forget(entry.id)
         await session.ask("And now?")
         assert bench.sent_by[-1][1] == "memory_block_changed"
         for _ in range(2):
             assert (session.state.context, session.state.context_entries) == ("", ())
             assert [each.entry for each in session.state.surfaced] == [liked.id]
-            await bench.restart()
-            session = await bench.sessions.resume(session.id)
+            session = await bench.resumed(session)
         await session.ask("And then?")
         assert bench.sent_by[-1][1] is None
         assert not bench.breaks()

@@ -92,10 +92,9 @@ async def test_an_agent_that_corrects_a_part_sees_what_somebody_else_made_of_the
         entry = bench.add("Deployment rule", TOKEN)
         bench.more = {"tools": (changing(bench, entry.id, content=REVIEW),)}
         await bench.restart()
-        session = await bench.sessions.create()
-        await session.ask(ASKED)
-        await session.ask(calls(("wait", {}), ("knowledge_replace", {"id": entry.id, **given})))
-        await session.ask("And now?")
+        session = await bench.begin(
+            ASKED, calls(("wait", {}), ("knowledge_replace", {"id": entry.id, **given})), "And now?"
+        )
         assert json.dumps(bench.raw()["messages"]).count(REVIEW) == 1
         assert len(knowledge_news(session)) == 1
 
@@ -105,9 +104,7 @@ async def test_an_agent_that_corrects_the_content_sees_the_title_that_somebody_e
         entry = bench.add("Deployment rule", TOKEN)
         bench.more = {"tools": (changing(bench, entry.id, title="Shipping rule"),)}
         await bench.restart()
-        session = await bench.sessions.create()
-        await session.ask(ASKED)
-        await session.ask(calls(("wait", {}), ("knowledge_replace", {"id": entry.id, "content": REVIEW})))
+        await bench.begin(ASKED, calls(("wait", {}), ("knowledge_replace", {"id": entry.id, "content": REVIEW})))
         said = json.dumps(bench.raw()["messages"][-1])
         assert "Shipping rule" in said
         assert REVIEW not in said  # it has just said so itself
@@ -119,8 +116,7 @@ async def test_what_a_tool_said_in_an_answer_that_was_lost_is_told(tmp_path: Pat
         entry = bench.add("Deployment rule", TOKEN)
         bench.more = {"tools": (changing(bench, entry.id, content=REVIEW),)}
         await bench.restart()
-        session = await bench.sessions.create()
-        await session.ask(ASKED)
+        session = await bench.begin(ASKED)
         write = session.disk_log.append
 
         def append(envelopes: Any) -> None:
@@ -134,8 +130,7 @@ async def test_what_a_tool_said_in_an_answer_that_was_lost_is_told(tmp_path: Pat
             given["confidence"] = 0.5
         with pytest.raises(Killed):
             await session.ask(calls(("wait", {}), (tool, given)))
-        await bench.restart(clean=False)
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session, clean=False)
         await session.ask("And now?")
         assert ("no longer holds" if tool == "knowledge_forget" else REVIEW) in knowledge_news(session)[-1]
         await session.ask("And then?")
@@ -150,8 +145,7 @@ async def test_what_was_recalled_and_outlived_a_compaction_is_told_when_it_chang
     limits = {**LIMITS, "anchor_turns": 0, "limit_tokens": 100_000}
     async with KnowledgeBench(tmp_path, compaction=limits, memory={"retrieve_max": 0}, reply=summarizer()) as bench:
         first, second = bench.add("Deployment rule", TOKEN), bench.add("Linting rule", "ruff checks it.")
-        session = await bench.sessions.create()
-        await session.ask(calls(("recall", {"query": second.id})))
+        session = await bench.begin(calls(("recall", {"query": second.id})))
         await talk(session, bench, 6)
         await session.ask(calls(("recall", {"query": first.id})))
         await session.compact()

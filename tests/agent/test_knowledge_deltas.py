@@ -21,8 +21,7 @@ async def test_c23_the_first_turn_is_told_up_to_five_entries_that_fit_it(tmp_pat
     async with KnowledgeBench(tmp_path) as bench:
         for number in range(8):
             bench.add(f"Deployment rule {number}", f"Deployments of kind {number} wait for the build server.")
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         (told,) = knowledge_news(session)
         assert told.count("Deployment rule") == 5
         await session.ask("And the deployment of kind 7?")
@@ -33,8 +32,7 @@ async def test_c23_the_first_turn_is_told_up_to_five_entries_that_fit_it(tmp_pat
 async def test_c23_every_turn_what_was_told_is_not_told_again(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path, memory={"retrieve": "every_turn"}) as bench:
         first, second = bench.add("Linting rule", "ruff checks it."), bench.add("Deployment rule", "make ships it.")
-        session = await bench.sessions.create()
-        await session.ask("What of linting?")
+        session = await bench.begin("What of linting?")
         told = knowledge_news(session)
         await session.ask("What of the deployment rule?")
         await session.ask("What of the deployment rule and of linting?")
@@ -46,8 +44,7 @@ async def test_c23_every_turn_what_was_told_is_not_told_again(tmp_path: Path) ->
 async def test_a_delta_stands_in_front_of_what_the_user_said_and_is_never_the_tail(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path) as bench:
         bench.add("Deployment rule", TOOLS)
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         texts = bench.texts(0)
         assert texts[-1] == "How does the deployment work?"
         assert TOOLS in texts[-2]
@@ -59,29 +56,25 @@ async def test_a_delta_stands_in_front_of_what_the_user_said_and_is_never_the_ta
 async def test_a_preference_that_the_pinned_block_has_not_is_told_to_the_next_session(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path) as bench:
         bench.prefer("Short answers", "Answers are short.")
-        before = await bench.sessions.create()
-        await before.ask("Hello.")
+        before = await bench.begin("Hello.")
         entry = bench.prefer("Tea", "Tea, and no coffee.")
         await before.ask("And now?")
         assert knowledge_news(before) == []  # what it goes on with is what it began with
-        session = await bench.sessions.create()
-        await session.ask("What is there to drink?")
+        session = await bench.begin("What is there to drink?")
         assert bench.system() == bench.system(0)
         assert bench.texts()[-2].count(entry.id) == 1
         await session.ask("And now?")
         bench.known.forget(entry.id)
         await session.ask("And then?")
         assert f"{entry.id} (preference) no longer holds: Tea" in knowledge_news(session)[1]
-        assert not bench.breaks()
-        sound(session)
+        bench.assert_sound(session)
 
 
 async def test_what_is_known_of_a_repository_is_known_in_all_of_it(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     async with KnowledgeBench(tmp_path) as bench:  # works in a directory of it
         entry = bench.add("Deployment rule", TOOLS, project=str(tmp_path.resolve()))
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         assert entry.id in "\n".join(knowledge_news(session))
         await session.ask(calls(("knowledge_add", {"title": "Linting", "content": "ruff checks it."})))
         assert {each.project for each in bench.known.entries(projects="all")} == {entry.project}
@@ -100,26 +93,22 @@ async def test_a_delta_is_sent_again_to_the_byte_in_its_place_ever_after(tmp_pat
     async with KnowledgeBench(tmp_path, model=MODELS[dialect]) as bench:
         entry = bench.add("Deployment rule", TOOLS)
         bench.prefer("Short answers", "Answers are short.")
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         before = session.messages()
         bench.known.edit(entry.id, content="Deployments need no token any more.")
         bench.add("Deployment news", "Deployments wait for the review.")
         await session.ask("And now?")
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         await session.ask("And after the restart?")
         assert extends(before, session.messages())
         assert len(knowledge_news(session)) == 2
-        assert not bench.breaks()
-        sound(session)
+        bench.assert_sound(session)
 
 
 async def test_a_material_change_of_a_told_entry_is_told_once_and_a_change_of_spelling_is_not(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path) as bench:
         entry = bench.add("Deployment rule", TOOLS)
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         bench.known.edit(entry.id, content=f"  {TOOLS.upper()}\n")
         await session.ask("Anything else?")
         assert len(knowledge_news(session)) == 1
@@ -133,8 +122,7 @@ async def test_a_material_change_of_a_told_entry_is_told_once_and_a_change_of_sp
 async def test_never_because_ranking_or_a_budget_moved(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path) as bench:
         bench.add("Deployment rule", TOOLS, confidence=0.5)
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         for number in range(12):  # all of them rank before it
             bench.add(f"Deployment {number}", "The deployment works so: it is the deployment.", confidence=1.0)
             await session.ask("How does the deployment work?")
@@ -146,8 +134,7 @@ async def test_never_because_ranking_or_a_budget_moved(tmp_path: Path) -> None:
 async def test_an_entry_that_is_forgotten_is_withdrawn_once(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path) as bench:
         entry = bench.add("Deployment rule", TOOLS)
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         bench.known.forget(entry.id)
         await session.ask("And now?")
         await session.ask("And then?")
@@ -160,8 +147,7 @@ async def test_nothing_is_told_between_the_calls_of_a_turn(tmp_path: Path) -> No
     """A delta behind tool results would be the tail of the request: it waits for the user."""
     async with KnowledgeBench(tmp_path) as bench:
         entry = bench.add("Deployment rule", TOOLS)
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         turn = calls(("knowledge_add", {"title": "Something else", "content": "It is noted."}), ("list_dir", {}))
 
         async def meanwhile() -> None:
@@ -192,8 +178,7 @@ async def test_what_the_agent_wrote_or_recalled_itself_is_not_told_to_it(tmp_pat
 
 async def test_what_was_recalled_is_told_again_when_it_changes(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask("Hello.")
+        session = await bench.begin("Hello.")
         entry = bench.add("Deployment rule", TOOLS)
         await session.ask(calls(("recall", {"query": "deployment"})))
         result = json.dumps(bench.raw()["messages"])
@@ -207,8 +192,7 @@ async def test_what_was_recalled_is_told_again_when_it_changes(tmp_path: Path) -
 async def test_recall_gives_long_entries_whole_or_names_them_and_counts_those_it_gave(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path, memory={"retrieve_max": 0}) as bench:
         entries = [bench.add(f"Deployment {number}", f"{number} a\n" * 1_900) for number in range(4)]
-        session = await bench.sessions.create()
-        await session.ask(calls(("recall", {"query": "deployment"})))
+        session = await bench.begin(calls(("recall", {"query": "deployment"})))
         (result,) = bench.raw()["messages"][-1]["content"]
         said = json.dumps(result)
         assert [entry.id in said for entry in entries] == [True] * 4
@@ -233,8 +217,7 @@ async def test_deltas_that_a_compaction_took_away_are_told_again_as_one(tmp_path
     limits = {**LIMITS, "anchor_turns": 0, "limit_tokens": 100_000}
     async with KnowledgeBench(tmp_path, compaction=limits, reply=summarizer()) as bench:
         first, second = bench.add("Linting rule", "ruff checks it."), bench.add("Deployment rule", TOOLS)
-        session = await bench.sessions.create()
-        await session.ask("What of the linting, and of the deployment rule?")
+        session = await bench.begin("What of the linting, and of the deployment rule?")
         bench.known.edit(second.id, content="Deployments need a review.")
         await talk(session, bench, 6)
         assert len(knowledge_news(session)) == 2
@@ -248,8 +231,7 @@ async def test_deltas_that_a_compaction_took_away_are_told_again_as_one(tmp_path
         assert "black checks it." in told
         await session.ask("And now?")
         assert len(knowledge_news(session)) == 1
-        assert not bench.breaks()
-        sound(session)
+        bench.assert_sound(session)
 
 
 async def test_no_more_deltas_than_the_limit_between_two_resets(tmp_path: Path) -> None:
@@ -265,8 +247,7 @@ async def test_no_more_deltas_than_the_limit_between_two_resets(tmp_path: Path) 
 async def test_a_changed_preference_is_told_and_its_block_stays(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path) as bench:
         entry = bench.prefer("Short answers", "Answers are short.")
-        session = await bench.sessions.create()
-        await session.ask("Hello.")
+        session = await bench.begin("Hello.")
         bench.known.edit(entry.id, content="Answers are long.")
         await session.ask("And now?")
         assert bench.system(0)[1]["text"] == bench.system(1)[1]["text"]
@@ -277,9 +258,7 @@ async def test_a_sub_agent_shares_the_block_and_is_told_its_task_alone(tmp_path:
     async with KnowledgeBench(tmp_path) as bench:
         bench.prefer("Short answers", "Answers are short.")
         bench.add("Deployment rule", TOOLS)
-        session = await bench.sessions.create()
-        await session.ask("Hello.")
-        await session.ask(calls(("delegate", {"tasks": [{"task": "Look at the deployment."}]})))
+        session = await bench.begin("Hello.", calls(("delegate", {"tasks": [{"task": "Look at the deployment."}]})))
         child = next(raw for name, (_, _, raw) in zip(bench.sent_by, bench.sent, strict=True) if name[0] != session.id)
         mine, theirs = bench.system(0), json.loads(child)["system"]
         assert [block["text"] for block in mine] == [block["text"] for block in theirs]
@@ -304,8 +283,7 @@ async def test_amnesia_reads_and_does_not_write(tmp_path: Path) -> None:
         await session.ask(calls(*made))
         results = bench.raw()["messages"][-1]["content"]
         assert [block.get("is_error", False) for block in results] == [True, True, True, True, False]
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         await session.ask(calls(("knowledge_forget", {"id": entry.id})))
         assert bench.known.entries() == [entry]
         assert session.memory.read("user") == ""
@@ -313,8 +291,7 @@ async def test_amnesia_reads_and_does_not_write(tmp_path: Path) -> None:
 
 async def test_without_anything_known_nothing_is_sent_of_it(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask("Hello.")
+        session = await bench.begin("Hello.")
         assert len(bench.system()) == 1
         surroundings, asked = bench.texts()
         assert surroundings.startswith("# Surroundings\n")
@@ -329,8 +306,7 @@ async def test_other_projects_and_other_tenants_are_not_told(tmp_path: Path) -> 
             "Deployment of strangers", "A stranger's.", everywhere=True
         )
         bench.add("Deployment everywhere", "Everybody's.", everywhere=True)
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         (told,) = knowledge_news(session)
         assert "Everybody's." in told
         assert "Another project's." not in told
@@ -340,9 +316,7 @@ async def test_other_projects_and_other_tenants_are_not_told(tmp_path: Path) -> 
 async def test_when_and_why_an_entry_was_shown_is_kept(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path) as bench:
         liked, entry = bench.prefer("Short answers", "Answers are short."), bench.add("Deployment rule", TOOLS)
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
-        await session.ask(calls(("recall", {"query": "deployment rule"})))
+        session = await bench.begin("How does the deployment work?", calls(("recall", {"query": "deployment rule"})))
         bench.store.flush()
         (first,) = bench.known.shown(liked.id)
         assert (first.place, first.why, first.session) == ("stable", "session_start", session.id)

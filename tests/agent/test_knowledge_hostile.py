@@ -39,8 +39,7 @@ class TestAfterAReset:
     async def test_a_change_whose_delta_is_gone_is_told_again(self, tmp_path: Path) -> None:
         async with KnowledgeBench(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
             entry = bench.add("Deployment rule", TOOLS)
-            session = await bench.sessions.create()
-            await session.ask("How does the deployment work?")
+            session = await bench.begin("How does the deployment work?")
             bench.known.edit(entry.id, content="Deployments need a review.")
             await talk(session, bench, 6)
             await session.compact()
@@ -49,14 +48,12 @@ class TestAfterAReset:
             assert "Deployments need a review." in knowledge_news(session)[-1]
             await session.ask("And now?")
             assert len(knowledge_news(session)) == 2
-            assert not bench.breaks()
-            sound(session)
+            bench.assert_sound(session)
 
     async def test_a_withdrawal_whose_delta_is_gone_is_told_again(self, tmp_path: Path) -> None:
         async with KnowledgeBench(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
             entry = bench.add("Deployment rule", TOOLS)
-            session = await bench.sessions.create()
-            await session.ask("How does the deployment work?")
+            session = await bench.begin("How does the deployment work?")
             bench.known.forget(entry.id)
             await talk(session, bench, 6)
             await session.compact()
@@ -72,8 +69,7 @@ class TestAfterAReset:
     ) -> None:
         async with KnowledgeBench(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
             entry = bench.add("Deployment rule", TOOLS)
-            session = await bench.sessions.create()
-            await session.ask("How does the deployment work?")
+            session = await bench.begin("How does the deployment work?")
             if tool == "recall":
                 await session.ask("Hm.")
                 (turn,) = (calls(("recall", {"query": entry.id})),)
@@ -93,9 +89,9 @@ class TestAfterAReset:
     async def test_a_preference_that_changed_is_told_again_where_its_block_says_the_old(self, tmp_path: Path) -> None:
         async with KnowledgeBench(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
             entry = bench.prefer("Short answers", "Answers are short.")
-            session = await bench.sessions.create()
-            await session.ask("Hello.")
-            await session.ask(calls(("knowledge_replace", {"id": entry.id, "content": "Answers are long."})))
+            session = await bench.begin(
+                "Hello.", calls(("knowledge_replace", {"id": entry.id, "content": "Answers are long."}))
+            )
             await talk(session, bench, 6)
             await session.compact()
             assert knowledge_news(session) == []
@@ -107,8 +103,7 @@ class TestAfterAReset:
     async def test_a_preference_that_was_withdrawn_is_withdrawn_again(self, tmp_path: Path) -> None:
         async with KnowledgeBench(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
             entry = bench.prefer("Short answers", "Answers are short.")
-            session = await bench.sessions.create()
-            await session.ask("Hello.")
+            session = await bench.begin("Hello.")
             bench.known.forget(entry.id)
             await talk(session, bench, 6)
             assert len(knowledge_news(session)) == 1
@@ -145,8 +140,7 @@ class TestAfterAReset:
             tmp_path, compaction=ANCHORED, memory={"retrieve": "every_turn"}, reply=summarizer()
         ) as bench:
             first = bench.add("Linting rule", "ruff checks it.")
-            session = await bench.sessions.create()
-            await session.ask("What of the linting?")
+            session = await bench.begin("What of the linting?")
             second = bench.add("Deployment rule", TOOLS)
             await session.ask("What of the deployment rule?")
             await talk(session, bench, 6)
@@ -160,15 +154,13 @@ class TestAfterAReset:
     async def test_two_compactions_one_after_the_other_tell_again_once_each(self, tmp_path: Path) -> None:
         async with KnowledgeBench(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
             entry = bench.add("Deployment rule", TOOLS)
-            session = await bench.sessions.create()
-            await session.ask("How does the deployment work?")
+            session = await bench.begin("How does the deployment work?")
             for _ in range(2):
                 await talk(session, bench, 6)
                 await session.compact()
                 await talk(session, bench, 6)
                 await session.compact()
-                await bench.restart()
-                session = await bench.sessions.resume(session.id)
+                session = await bench.resumed(session)
                 await session.ask("Where were we?")
                 await session.ask("And now?")
                 assert "\n".join(knowledge_news(session)).count(entry.id) == 1
@@ -177,13 +169,11 @@ class TestAfterAReset:
     async def test_without_deltas_nothing_is_told_again(self, tmp_path: Path) -> None:
         async with KnowledgeBench(tmp_path, compaction=UNANCHORED, reply=summarizer()) as bench:
             bench.add("Deployment rule", TOOLS)
-            session = await bench.sessions.create()
-            await session.ask("How does the deployment work?")
+            session = await bench.begin("How does the deployment work?")
             await talk(session, bench, 6)
             await session.compact()
             bench.config = _with(bench, delta_max=0)
-            await bench.restart()
-            session = await bench.sessions.resume(session.id)
+            session = await bench.resumed(session)
             await session.ask("Where were we?")
             assert knowledge_news(session) == []
 
@@ -206,24 +196,20 @@ class TestSettingsThatChange:
         first, second = (CacheSettings(strategy=each) for each in strategies)  # type: ignore[arg-type]
         async with KnowledgeBench(tmp_path, cache=first) as bench:
             bench.prefer("Short answers", "Answers are short.")
-            session = await bench.sessions.create()
-            await session.ask("Hello.")
+            session = await bench.begin("Hello.")
             bench.config = replace(_settings(bench), cache=second)
-            await bench.restart()
-            session = await bench.sessions.resume(session.id)
+            session = await bench.resumed(session)
             await session.ask("And now?")
             assert [block["text"] for block in bench.system(0)] == [block["text"] for block in bench.system(1)]
 
     async def test_a_block_stays_where_another_budget_has_less_room(self, tmp_path: Path) -> None:
         async with KnowledgeBench(tmp_path, memory={"placement": "blocks"}) as bench:
             entry = bench.add("Deployment rule", TOOLS)
-            session = await bench.sessions.create()
-            await session.ask("How does the deployment work?")
+            session = await bench.begin("How does the deployment work?")
             before = session.state.context
             assert entry.id in before
             bench.config = _with(bench, context_budget=0.0)
-            await bench.restart()
-            session = await bench.sessions.resume(session.id)
+            session = await bench.resumed(session)
             await session.ask("And now?")
             assert session.state.context == before
 
@@ -231,13 +217,11 @@ class TestSettingsThatChange:
         agent = {"on_load": "refresh", "volatile": "system"}
         async with KnowledgeBench(tmp_path, memory={"placement": "blocks"}, agent=agent) as bench:
             entry = bench.add("Deployment rule", TOOLS)
-            session = await bench.sessions.create()
-            await session.ask("How does the deployment work?")
+            session = await bench.begin("How does the deployment work?")
             bench.known.edit(entry.id, content="Deployments need a review.")
             session.memory.add("user", "Likes tea.")
             (bench.workspace / "new.txt").write_text("new")
-            await bench.restart()
-            session = await bench.sessions.resume(session.id)
+            session = await bench.resumed(session)
             await session.ask("And now?")
             assert bench.sent_by[-1][1] == "memory_block_changed"  # it stands before the other two
 
@@ -246,8 +230,7 @@ class TestTheFirstTurn:
     async def test_a_turn_without_words_has_no_delta_at_its_end(self, tmp_path: Path) -> None:
         async with KnowledgeBench(tmp_path) as bench:
             bench.add("Deployment rule", TOOLS)
-            session = await bench.sessions.create()
-            await session.ask("")
+            session = await bench.begin("")
             assert TOOLS not in bench.texts()[-1]
             await session.ask("How does the deployment work?")
             assert TOOLS in "\n".join(knowledge_news(session))
@@ -270,8 +253,7 @@ class TestAStoreThatFails:
     ) -> None:
         async with KnowledgeBench(tmp_path) as bench:
             entry = bench.prefer("Short answers", "Answers are short.")
-            session = await bench.sessions.create()
-            await session.ask("Hello.")
+            session = await bench.begin("Hello.")
             bench.store.flush()
             with closing(sqlite3.connect(tmp_path / "h.db")) as other:
                 other.execute("DROP TABLE knowledge")
@@ -359,8 +341,7 @@ class TestAModel:
 async def test_a_workspace_whose_name_is_no_text_can_be_worked_in_and_gone_back_to(tmp_path: Path) -> None:
     async with KnowledgeBench(tmp_path / os.fsdecode(b"w\xff")) as bench:
         entry = bench.add("Deployment rule", TOOLS)
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        session = await bench.begin("How does the deployment work?")
         await bench.restart()
         assert [each.id for each in bench.sessions.stored()] == [session.id]
         session = await bench.sessions.resume(session.id)
@@ -392,8 +373,7 @@ class TestTools:
     async def test_recall_finds_where_nothing_is_given_unasked(self, tmp_path: Path) -> None:
         async with KnowledgeBench(tmp_path, memory={"retrieve_max": 0}) as bench:
             bench.add("Deployment rule", TOOLS)
-            session = await bench.sessions.create()
-            await session.ask(calls(("recall", {"query": "deployment rule"})))
+            await bench.begin(calls(("recall", {"query": "deployment rule"})))
             assert TOOLS in json.dumps(bench.raw()["messages"][-1])
 
     async def test_the_same_thing_twice_in_one_turn_is_kept_once(self, tmp_path: Path) -> None:
@@ -428,8 +408,7 @@ class TestTools:
             turn = await session.ask(calls(("knowledge_add", given), ("recall", {"query": str(given.get("title"))})))
             assert turn.ended == "completed"
             for number in range(2):
-                session = await bench.sessions.create()
-                await session.ask(f"{given.get('title')} {number}".encode("utf-8", "replace").decode())
+                session = await bench.begin(f"{given.get('title')} {number}".encode("utf-8", "replace").decode())
                 for text in (*knowledge_news(session), session.state.composed.preferences):
                     frame = text.split("\n")
                     assert text.count("\nEnd of the notes.") <= 1

@@ -79,8 +79,7 @@ async def test_a_turn_with_tools_side_by_side_that_work_fail_and_do_not_exist(tm
         assert kinds == ["calling"] * 4 + ["called"] * 4
         assert [kind for kind, _ in watch.events if kind == "answered"] == ["answered"] * 2
         assert "".join(text for kind, text in watch.events if kind == "piece text").endswith("Done.")
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
 
 
 async def test_a_tool_that_says_nothing_is_answered_all_the_same(tmp_path: Path) -> None:
@@ -89,8 +88,7 @@ async def test_a_tool_that_says_nothing_is_answered_all_the_same(tmp_path: Path)
 
     tool = Tool(name="silent", description="Says nothing.", run=silent, effect="read")
     async with Bench(tmp_path, tools=(tool,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("silent", {})))
+        await bench.begin(calls(("silent", {})))
         (answer,) = results(bench.bodies()[-1])
         assert text_of(answer) == NO_OUTPUT
 
@@ -140,9 +138,7 @@ async def test_one_turn_at_a_time(tmp_path: Path) -> None:
 
 async def test_a_goal_is_said_once_until_it_changes(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create(goal="Ship it")
-        await session.ask("one")
-        await session.ask("two")
+        session = await bench.begin("one", "two", goal="Ship it")
         session.set_goal("Ship it")
         await session.ask("three")
         session.set_goal("")
@@ -151,14 +147,12 @@ async def test_a_goal_is_said_once_until_it_changes(tmp_path: Path) -> None:
         goals = [text for message in last for text in texts(message) if "Ship it" in text]
         assert len(goals) == 1
         assert len(texts(last[-1])) == 2  # that there is none any more, and what the user says
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
 
 
 async def test_what_a_host_tells_waits_for_the_next_turn_in_the_order_in_which_it_happened(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask("one")
+        session = await bench.begin("one")
         session.tell(TaskUpdated(task="t1", status="open", text="first thing"))
         bench.clock.advance(5)
         session.tell(TaskUpdated(task="t1", status="done", text="second thing"))
@@ -173,9 +167,7 @@ async def test_what_a_host_tells_waits_for_the_next_turn_in_the_order_in_which_i
 
 async def test_the_inspector_shows_every_block_whose_it_is_and_what_is_cached(tmp_path: Path) -> None:
     async with Bench(tmp_path, tools=(ECHO,), config=settings(cache=CacheSettings(padding="always"))) as bench:
-        session = await bench.sessions.create(goal="Ship it")
-        await session.ask(calls(("echo", {"n": 1})))
-        await session.ask("thanks")
+        session = await bench.begin(calls(("echo", {"n": 1})), "thanks", goal="Ship it")
         shown = session.inspect()
         owners = [each.owner for each in shown]
         assert owners[0] == "tools"

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.agent.contract import Watch
 from holdfast.config.sections.mcp import McpSettings
-from tests.agent.bench import Bench, calls, extends, sound
+from tests.agent.bench import Bench, calls, extends
 from tests.agent.transcripts import results, text_of, texts
 from tests.tools.mcp.hubs import hub, plain, until, where
 
@@ -40,8 +40,7 @@ async def test_a_command_in_the_background_is_told_of_when_it_starts_and_when_it
         assert [text for text in told(bench) if "Background process p1 started" in text] == started
         bodies = bench.bodies()
         assert all(extends(a.messages, b.messages) for a, b in pairwise(bodies))
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
 
 
 async def test_who_watches_a_turn_sees_what_a_command_prints(tmp_path: Path) -> None:
@@ -64,8 +63,9 @@ async def test_what_runs_when_a_session_is_left_ends_with_it_and_the_next_proces
     tmp_path: Path, end: str
 ) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(*(("run_command", {"command": "sleep 600", "background": True}) for _ in range(3))))
+        session = await bench.begin(
+            calls(*(("run_command", {"command": "sleep 600", "background": True}) for _ in range(3)))
+        )
         assert len(session.state.running_processes) == 3
         await (session.close() if end == "close" else session.end())
         again = await bench.sessions.resume(session.id)
@@ -76,15 +76,12 @@ async def test_what_runs_when_a_session_is_left_ends_with_it_and_the_next_proces
             assert len(lines) == 2, lines
         await again.ask(calls(("run_command", {"command": "sleep 600", "background": True})))
         assert [each.process for each in again.state.running_processes] == ["p4"]
-        sound(again)
-        assert not bench.breaks()
+        bench.assert_sound(again)
 
 
 async def test_a_tool_server_that_goes_is_told_of_and_the_tools_stay_declared(tmp_path: Path) -> None:
     async with hub(plain(), settings=McpSettings(reconnect_s=60)) as running, Bench(tmp_path, hub=running) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("discover_tools", {"query": "echo"})))
-        await session.ask("fine")
+        session = await bench.begin(calls(("discover_tools", {"query": "echo"})), "fine")
         os.kill(int((await where(running))["pid"]), signal.SIGKILL)
         await until(lambda: session.state.queue)
         await session.ask("what happened?")
@@ -96,5 +93,4 @@ async def test_a_tool_server_that_goes_is_told_of_and_the_tools_stay_declared(tm
         assert all(extends(a.messages, b.messages) for a, b in pairwise(bodies))
         assert results(bodies[-1])
         assert text_of(results(bodies[-1])[0])
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)

@@ -79,8 +79,7 @@ async def test_they_end_with_a_command_that_ends(
     tmp_path: Path, token: str, way: str, bystander: subprocess.Popen[bytes]
 ) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("run_command", {"command": f"{daemons(token)[way]}; echo ended-7"})))
+        session = await bench.begin(calls(("run_command", {"command": f"{daemons(token)[way]}; echo ended-7"})))
         assert left(token) == []
         (said,) = [each for each in _results(session) if "ended-7" in each]
         assert "Processes that it left behind were ended" in said

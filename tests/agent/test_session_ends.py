@@ -29,8 +29,7 @@ async def test_the_first_decision_is_recorded_and_later_ones_where_something_cha
 
 async def test_the_end_of_a_session_is_the_last_that_is_said_of_it(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         await session.end()
         (path,) = [log_path(bench.sessions.directory, each.id) for each in stored(bench.sessions.directory)]
         last = read_log(path)[-1].payload
@@ -54,8 +53,7 @@ class _Silent:
 
 async def test_closing_a_session_ends_the_turn_that_it_is_in(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         session.provider = silent = _Silent()  # type: ignore[assignment]
         turn = asyncio.create_task(session.ask("and now?"))
         await silent.asked.wait()
@@ -95,12 +93,10 @@ async def test_memory_leaves_the_system_text_when_the_setting_changes(tmp_path: 
     try:
         (bench.workspace / ".holdfast").mkdir()
         (bench.workspace / ".holdfast" / "MEMORY.md").write_text("- the build needs make\n")
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         assert "needs make" in str(bench.bodies()[-1].system_prompt_volatile)
         bench.config = settings()
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         await session.ask("and now?")
         sent = bench.bodies()[-1]
         assert "needs make" not in str(sent.system_prompt) + str(sent.system_prompt_volatile)

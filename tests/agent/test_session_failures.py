@@ -62,8 +62,7 @@ async def test_a_request_that_fails_is_sent_again_to_the_byte_and_no_tool_runs_t
 ) -> None:
     count = Counting()
     async with Bench(tmp_path, tools=(count.tool,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask("warm up")
+        session = await bench.begin("warm up")
         bench.simulator.faults.add(replace(FAULTS[fault], after=after))
         before, watch, begun = len(bench.sent), RecordingWatch(), bench.clock.now()
         turn = await session.ask(calls(("count", {"n": 1}), ("count", {"n": 2})), watch=watch)
@@ -118,8 +117,7 @@ async def test_a_service_that_says_so_is_not_asked_again(tmp_path: Path) -> None
 
 async def test_an_answer_that_is_stopped_keeps_what_was_seen_of_it(tmp_path: Path) -> None:
     async with Bench(tmp_path, reply=long_answer) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         cancel = Cancel()
         watch = StoppingWatch(cancel, "text")
         turn = await session.ask("talk", watch=watch, cancel=cancel)
@@ -144,8 +142,7 @@ async def test_an_answer_that_is_stopped_keeps_what_was_seen_of_it(tmp_path: Pat
 
 async def test_stopped_before_the_first_token(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         cancel = Cancel()
         cancel.set()
         turn = await session.ask("never mind", cancel=cancel)
@@ -153,8 +150,7 @@ async def test_stopped_before_the_first_token(tmp_path: Path) -> None:
         turn = await session.ask("now")
         assert turn.ended == "completed"
         assert texts(bench.bodies()[-1].messages[-1]) == ["never mind", "now"]
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
 
 
 def _hanging(begun: asyncio.Event) -> Tool:
@@ -194,8 +190,7 @@ async def test_a_task_that_is_cancelled_leaves_a_conversation_that_can_go_on(tmp
             begun.set()
 
     async with Bench(tmp_path, tools=(_hanging(begun),), reply=_either) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         asked = calls(("hang", {})) if where == "tool" else "talk"
         task = asyncio.create_task(session.ask(asked, watch=Seen() if where == "answer" else None))
         await begun.wait()
@@ -218,8 +213,7 @@ def _either(request: Request) -> object:
 
 async def test_a_session_that_is_in_use_is_not_opened_a_second_time(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         with pytest.raises(HoldfastError, match="open already"):
             await bench.sessions.resume(session.id)
         async with Bench(tmp_path) as other:
@@ -254,8 +248,7 @@ async def test_a_full_disk_ends_the_turn_and_nothing_else(tmp_path: Path, room: 
 
     count = Counting()
     async with Bench(tmp_path, tools=(count.tool,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         path = bench.home / "sessions" / f"{session.id}.jsonl"
         bench.store.flush()
         before, sent = path.stat().st_size, len(bench.sent)
@@ -265,8 +258,7 @@ async def test_a_full_disk_ends_the_turn_and_nothing_else(tmp_path: Path, room: 
         assert completed or len(bench.sent) <= sent + 2
         await session.ask("there is room again")
         sound(session)
-        await bench.restart()
-        again = await bench.sessions.resume(session.id)
+        again = await bench.resumed(session)
         turn = await again.ask("and on")
         assert turn.ended == "completed"
         sound(again)

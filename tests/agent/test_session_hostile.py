@@ -136,8 +136,7 @@ async def test_a_call_of_one_provider_is_told_to_another_in_a_form_that_it_takes
     async with Bench(tmp_path, config=settings(model=MODELS["openai_chat"]), tools=(ECHO,)) as bench:
         provider = Scripted(call("functions.echo:0", "no such/tool"), call("c" * 60), FINE_CHAT, FINE)
         bench.sessions.provider = provider
-        session = await bench.sessions.create()
-        await session.ask("one")
+        session = await bench.begin("one")
         assert [each.id for each in uses(session.request())] == ["functions.echo:0", "c" * 60]
         assert (await session.ask(f"@{MODEL} two")).ended == "completed"
         request = session.request()
@@ -173,8 +172,7 @@ async def test_an_error_without_end_is_not_read_to_its_end(tmp_path: Path) -> No
 async def test_a_request_that_is_too_large_to_be_taken_makes_room(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
         refused = (413, [b'{"error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}'])
-        session = await bench.sessions.create()
-        await session.ask("word " * 8_000)
+        session = await bench.begin("word " * 8_000)
         bench.sessions.provider = session.provider = Scripted(refused, FINE)
         turn = await session.ask("and now")
         assert (turn.ended, session.state.compactions) == ("completed", 1)

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.config.sections.cache import CacheSettings
 from holdfast.records import Usage
-from tests.agent.bench import Bench, calls, extends, settings, sound
+from tests.agent.bench import Bench, calls, extends, settings
 from tests.agent.transcripts import same_head, texts
 
 
@@ -30,8 +30,7 @@ def covered(used: Usage) -> int:
 async def test_a12_a32_in_tail_mode_the_files_come_as_news_and_all_before_them_is_read(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
         memory(bench, "USER.md", "- likes short answers\n")
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         assert told(bench, "likes short answers") == 1
         assert "likes short answers" not in (bench.bodies()[-1].system_prompt or "")
         await session.ask(calls(("memory_add", {"file": "memory", "text": "the build needs make"})))
@@ -47,17 +46,14 @@ async def test_a12_a32_in_tail_mode_the_files_come_as_news_and_all_before_them_i
             assert extends(before.messages, after.messages)
         for earlier, later in pairwise(billed):
             assert later.read >= covered(earlier)
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
 
 
 async def test_a30_a31_a32_a33_in_system_mode_a_change_keeps_tools_and_stable_system_text(tmp_path: Path) -> None:
     config = settings(agent={"volatile": "system"}, cache=CacheSettings(padding="always", strategy="two-point"))
     async with Bench(tmp_path, config=config) as bench:
         memory(bench, "USER.md", "- likes short answers\n")
-        session = await bench.sessions.create()
-        await session.ask("hello")
-        await session.ask("again")
+        session = await bench.begin("hello", "again")
         memory(bench, "MEMORY.md", "- the build needs ninja\n")
         await session.ask("I changed the notes")
         await session.ask("and on")
@@ -76,17 +72,14 @@ async def test_a30_a31_a32_a33_in_system_mode_a_change_keeps_tools_and_stable_sy
         resets = [event.payload.reset for event in bench.log(session.id) if event.type == "window.sent"]  # type: ignore[attr-defined]
         assert resets[2] == "volatile_system_changed"
         assert resets[3] is None
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
 
 
 @pytest.mark.parametrize("clean", [True, False])
 async def test_what_was_told_of_a_file_is_not_told_again_after_a_restart(tmp_path: Path, clean: bool) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("memory_add", {"file": "user", "text": "likes tea"})))
-        await bench.restart(clean=clean)
-        session = await bench.sessions.resume(session.id)
+        session = await bench.begin(calls(("memory_add", {"file": "user", "text": "likes tea"})))
+        session = await bench.resumed(session, clean=clean)
         await session.ask("go on")
         assert told(bench, "USER.md says:\n- likes tea") == 1
         memory(bench, "USER.md", "")

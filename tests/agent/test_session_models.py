@@ -27,7 +27,7 @@ from holdfast.tools import Cancel
 from holdfast.wire import DIALECTS
 from tests.agent.bench import MODEL, MODELS, Bench, calls, extends, long_answer, obey, settings, sound
 from tests.agent.sample_tools import ECHO, FAIL
-from tests.agent.summaries import PART, small, summarizer, talk
+from tests.agent.summaries import PART, begin_talk, small, summarizer
 from tests.agent.transcripts import results, text_of, texts
 from tests.agent.watches import RecordingWatch, StoppingWatch
 
@@ -72,8 +72,7 @@ async def test_one_message_to_another_model_and_back_again(tmp_path: Path, other
     """The first model's lane is extended by what was said meanwhile, not broken."""
 
     async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always")), tools=(ECHO,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("echo", {"n": 1})))
+        session = await bench.begin(calls(("echo", {"n": 1})))
         watch = RecordingWatch()
         turn = await session.ask(f"@{other} and you?", watch=watch)
         assert turn.text == "You said: and you?"
@@ -90,20 +89,17 @@ async def test_one_message_to_another_model_and_back_again(tmp_path: Path, other
         assert billed[mine[2]].read >= billed[mine[1]].prompt - billed[mine[1]].input
         routed = [event.payload for event in bench.log(session.id) if isinstance(event.payload, ModelRouted)]
         assert [each.model for each in routed] == [MODEL, other, MODEL, other]
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
 
 
 async def test_a_session_that_is_switched_stays_switched_after_a_restart(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         session.set_model(HAIKU)
         await session.ask("who are you?")
         await session.ask(f"@{MODEL} and you?")
         await session.ask("and now?")
-        await bench.restart(clean=False)
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session, clean=False)
         await session.ask("still?")
         assert [sent for _, sent, _ in bench.sent] == [MODEL, HAIKU, MODEL, HAIKU, HAIKU]
         bodies = bench.bodies()
@@ -116,8 +112,7 @@ async def test_a_session_that_is_switched_stays_switched_after_a_restart(tmp_pat
 async def test_a_model_that_is_not_available_is_replaced_by_the_next_one(tmp_path: Path, status: int) -> None:
     config = settings(agent={"fallback": (HAIKU, GPT), "retries": 1})
     async with Bench(tmp_path, config=config, tools=(ECHO,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         name = MODEL.partition(":")[2]
         down = Fault(kind="status", times=0, match=FaultMatch(model=name), options=Options(status=status))
         bench.simulator.faults.add(down)
@@ -129,8 +124,7 @@ async def test_a_model_that_is_not_available_is_replaced_by_the_next_one(tmp_pat
         assert bench.sent[-1][1] == MODEL
         bodies = bench.bodies()
         assert extends(bodies[0].messages, bodies[-1].messages)
-        sound(session)
-        assert not bench.breaks()
+        bench.assert_sound(session)
 
 
 async def test_a_whole_chain_that_is_down_ends_the_turn_and_may_be_tried_again(tmp_path: Path) -> None:
@@ -185,8 +179,7 @@ async def test_the_very_model_that_was_chosen_is_asked(tmp_path: Path, chosen: s
     bill."""
 
     async with Bench(tmp_path, config=settings(model=chosen)) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         ((_, model, raw),) = bench.sent
         assert model.partition(":")[2] == sent
         assert json.loads(raw)["model"] == sent
@@ -196,10 +189,7 @@ async def test_the_very_model_that_was_chosen_is_asked(tmp_path: Path, chosen: s
 
 async def test_a_dated_name_of_the_same_family_has_a_lane_of_its_own(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=settings(model=HAIKU, cache=CacheSettings(padding="always"))) as bench:
-        session = await bench.sessions.create()
-        await session.ask("one")
-        await session.ask(f"@{HAIKU}-20251001 two")
-        await session.ask("three")
+        await bench.begin("one", f"@{HAIKU}-20251001 two", "three")
         assert [model for _, model, _ in bench.sent] == [HAIKU, f"{HAIKU}-20251001", HAIKU]
         first, _, third = bench.bodies()
         assert extends(first.messages, third.messages)
@@ -217,16 +207,14 @@ async def test_a_switch_is_priced_by_what_the_conversation_is_now(tmp_path: Path
         assert routed.cold_tokens == pytest.approx(bench.used()[-1].prompt, rel=0.05)
 
     async with Bench(tmp_path / "one", reply=long_answer) as bench:
-        session = await bench.sessions.create()
-        await session.ask(PART)
+        session = await bench.begin(PART)
         cancel = Cancel()
         turn = await session.ask("talk", watch=StoppingWatch(cancel, "text"), cancel=cancel)
         assert turn.ended == "cancelled"
         assert turn.text
         await switched(bench, session)
     async with Bench(tmp_path / "two", config=small(), reply=summarizer()) as bench:
-        session = await bench.sessions.create()
-        await talk(session, bench, 7)
+        session = await begin_talk(bench, 7)
         await session.compact()
         await switched(bench, session)
 

@@ -24,7 +24,7 @@ from holdfast.records.events.sessions import (
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.messages import Reply
 from tests.agent.bench import MODEL, Bench, calls, settings
-from tests.agent.summaries import small, summarizer, talk
+from tests.agent.summaries import begin_talk, small, summarizer
 from tests.skills.skill_files import write_skill
 
 LIFE = ("session.started", "skill.loaded", "turn.started", "turn.completed", "session.ended")
@@ -37,8 +37,7 @@ async def test_a83_the_store_and_the_bus_have_it_in_the_order_in_which_it_happen
     skills = SkillsSettings(roots=(str(tmp_path / "skills"),))
     async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"), skills=skills)) as bench:
         for _ in range(10):
-            session = await bench.sessions.create()
-            await session.ask("hello")
+            session = await bench.begin("hello")
             await session.end()
             heard = [event.type for event in bench.events(*LIFE)]
             bench.store.flush()
@@ -61,8 +60,7 @@ async def test_a3_preloaded_skills_are_told_of_though_the_session_was_killed_as_
         path.write_bytes(b"".join(lines))
         session = await bench.sessions.resume(session.id)
         await session.ask("hello")
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         bench.store.flush()
         kept = [event.type for event in bench.store.events("t", session.id)]
         first = [kind for kind in kept if kind in LIFE]
@@ -71,8 +69,7 @@ async def test_a3_preloaded_skills_are_told_of_though_the_session_was_killed_as_
 
 async def test_a_fork_is_a_session_that_was_started(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         bench.events()
         fork = await bench.sessions.fork(session.id)
         await fork.ask("and here")
@@ -88,8 +85,7 @@ async def test_a_fork_is_a_session_that_was_started(tmp_path: Path) -> None:
 
 async def test_what_sub_agents_cost_is_on_the_bill_of_a_session_that_ends(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("delegate", {"tasks": [{"task": "look"}, {"task": "see"}]})))
+        session = await bench.begin(calls(("delegate", {"tasks": [{"task": "look"}, {"task": "see"}]})))
         await session.end()
         (ended,) = [each.payload for each in bench.log(session.id) if isinstance(each.payload, SessionEnded)]
         (listed,) = bench.sessions.stored()
@@ -102,15 +98,13 @@ async def test_what_came_to_nothing_is_on_the_bill_too(tmp_path: Path) -> None:
     answers = iter(["fine", Reply((), "end", 3), "fine"])
 
     async with Bench(tmp_path / "one", reply=lambda _: next(answers)) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         turn = await session.ask("again")
         assert (turn.ended, turn.line.calls) == ("completed", 2)
         assert session.state.cost == session.totals().cost == billed(bench)
     config = small(agent={"retries": 0})
     async with Bench(tmp_path / "two", config=config, reply=summarizer("This is none.")) as bench:
-        session = await bench.sessions.create()
-        await talk(session, bench, 7)
+        session = await begin_talk(bench, 7)
         bench.simulator.faults.add(Fault(kind="status", after=1, options=Options(status=500)))
         with pytest.raises(CallFailed):
             await session.compact()
@@ -128,8 +122,7 @@ async def test_what_was_paid_before_a_fork_is_on_one_bill_alone(tmp_path: Path) 
     answers = iter([Reply((), "end", 3), "fine", "fine"])
 
     async with Bench(tmp_path, reply=lambda _: next(answers)) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         session.tell(DelegateStarted(delegate="d1", role="helper", task="look"))
         session.tell(DelegateAsked(delegate="d1", question="Where?", cost=Decimal("0.5")))
         session.tell(CompactionFailed(attempts=1, error="stopped", cost=Decimal("0.25")))

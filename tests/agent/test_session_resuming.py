@@ -32,10 +32,7 @@ DETACH = Tool(name="detach", description="Starts a process.", run=_detached, eff
 
 
 async def _begun(bench: Bench) -> Session:
-    session = await bench.sessions.create(goal="Ship it")
-    await session.ask(calls(("echo", {"n": 1}), ("echo", {"n": 2})))
-    await session.ask("thanks")
-    return session
+    return await bench.begin(calls(("echo", {"n": 1}), ("echo", {"n": 2})), "thanks", goal="Ship it")
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -45,8 +42,7 @@ async def test_c21_after_a_restart_the_same_bytes_are_sent(tmp_path: Path, diale
     async with Bench(tmp_path, config=config, tools=(ECHO,)) as bench:
         session = await _begun(bench)
         before = session.request()
-        await bench.restart(clean=clean)
-        again = await bench.sessions.resume(session.id)
+        again = await bench.resumed(session, clean=clean)
         assert again.request() == before
         turn = await again.ask("go on")
         assert turn.ended == "completed"
@@ -61,8 +57,7 @@ async def test_c21_after_a_restart_the_same_bytes_are_sent(tmp_path: Path, diale
 
 async def test_a_beginning_of_the_id_is_enough_if_there_is_only_one(tmp_path: Path) -> None:
     async with Bench(tmp_path) as bench:
-        one = await bench.sessions.create()
-        await one.ask("hello")
+        one = await bench.begin("hello")
         await one.close()
         again = await bench.sessions.resume(one.id[:20])
         assert again.id == one.id
@@ -120,29 +115,24 @@ async def test_b7_b8_b9_the_surroundings_of_a_session_that_is_loaded(
 
 async def test_news_of_the_surroundings_is_told_once(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         (bench.workspace / "new.txt").write_text("new\n")
         for _ in range(3):
-            await bench.restart()
-            session = await bench.sessions.resume(session.id)
+            session = await bench.resumed(session)
             await session.ask("go on")
         assert _loaded(bench, session.id) == ["surroundings.changed"]
 
 
 async def test_after_a_cold_load_the_surroundings_are_compared_with_those_that_were_read_then(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         (bench.workspace / "one.txt").write_text("1\n")
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         await session.ask("go on")
         (bench.workspace / "one.txt").rename(bench.workspace / "two.txt")
         bench.clock.advance(3 * DAY)
         for _ in range(2):  # cold, then warm: nothing happened in between
-            await bench.restart()
-            session = await bench.sessions.resume(session.id)
+            session = await bench.resumed(session)
             await session.ask("and on")
         assert _loaded(bench, session.id) == ["surroundings.changed", "session.refreshed"]
 
@@ -151,16 +141,13 @@ async def test_a_change_that_was_undone_is_told_after_a_cold_load_too(tmp_path: 
     """Entry 0 says how it is now, and what was told since is no longer so."""
 
     async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         (bench.workspace / "one.txt").write_text("1\n")
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         await session.ask("go on")
         (bench.workspace / "one.txt").unlink()
         bench.clock.advance(5_000)  # the cache has forgotten, and it is still the same day
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         await session.ask("and on")
         assert _loaded(bench, session.id) == ["surroundings.changed"] * 2
         assert "Gone: one.txt." in texts(bench.bodies()[-1].messages[-1])[0]
@@ -168,12 +155,10 @@ async def test_a_change_that_was_undone_is_told_after_a_cold_load_too(tmp_path: 
 
 async def test_tools_that_were_declared_anew_at_a_load_are_declared_so_after_a_kill(tmp_path: Path) -> None:
     async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always")), tools=(ECHO,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         bench.more = {}  # the tool is gone
         bench.clock.advance(3 * DAY)
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         write = session.disk_log.append
 
         def append(envelopes: Sequence[Envelope]) -> None:
@@ -185,8 +170,7 @@ async def test_tools_that_were_declared_anew_at_a_load_are_declared_so_after_a_k
         with pytest.raises(KeyboardInterrupt):
             await session.ask("one")
         session.disk_log.append = write  # type: ignore[method-assign]
-        await bench.restart(clean=False)
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session, clean=False)
         await session.ask("two")
         first, loaded, after = bench.bodies()
         assert len(loaded.tools) == len(first.tools) - 1
@@ -234,18 +218,15 @@ async def test_a_session_whose_state_is_damaged_goes_on_from_what_stands_before(
 
 async def test_what_ran_when_the_program_ended_has_ended(tmp_path: Path) -> None:
     async with Bench(tmp_path, tools=(DETACH,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("detach", {"name": "p1"})))
+        session = await bench.begin(calls(("detach", {"name": "p1"})))
         assert [each.process for each in session.state.running_processes] == ["p1"]
-        await bench.restart(clean=False)
-        again = await bench.sessions.resume(session.id)
+        again = await bench.resumed(session, clean=False)
         assert not again.state.running_processes
         await again.ask("what of it?")
         news = texts(bench.bodies()[-1].messages[-1])
         assert len([text for text in news if "p1" in text]) == 1
         assert not bench.breaks()
-        await bench.restart()
-        again = await bench.sessions.resume(session.id)
+        again = await bench.resumed(session)
         assert not again.state.queue
 
 
@@ -270,8 +251,7 @@ async def test_a_fork_reads_what_its_parent_wrote_and_both_go_on(tmp_path: Path,
             assert billed[-2].read >= billed[-3].prompt - billed[-3].input
         assert forked.state.forked_from == session.id
         assert forked.state.cost < session.state.cost
-        await bench.restart()
-        again = await bench.sessions.resume(forked.id)
+        again = await bench.resumed(forked)
         await again.ask("on")
         assert extends(mine.messages, bench.bodies()[-1].messages)
         chance = {"likely_server_side"} if dialect == "gemini" else set()  # whose hits come by chance
@@ -280,8 +260,7 @@ async def test_a_fork_reads_what_its_parent_wrote_and_both_go_on(tmp_path: Path,
 
 async def test_a_fork_of_a_session_with_a_process_does_not_have_it(tmp_path: Path) -> None:
     async with Bench(tmp_path, tools=(DETACH,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("detach", {"name": "p1"})))
+        session = await bench.begin(calls(("detach", {"name": "p1"})))
         forked = await bench.sessions.fork(session.id)
         assert not forked.state.running_processes
         assert session.state.running_processes
@@ -301,8 +280,7 @@ async def test_a_session_that_is_over_stays_on_disk_and_can_be_taken_up(tmp_path
         assert not again.state.ended
         turn = await again.ask("one more thing")
         assert turn.ended == "completed"
-        sound(again)
-        assert not bench.breaks()
+        bench.assert_sound(again)
 
 
 async def test_the_newest_session_is_listed_first(tmp_path: Path) -> None:

@@ -76,8 +76,7 @@ async def test_c59_calls_that_only_read_run_side_by_side_over_the_network_too(
     floor = Floor(meet=len(effects))
     tools = [floor.tool(f"t{place}", effect) for place, effect in enumerate(effects)]
     async with opened(tmp_path, settings(), *tools) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps([(tool.name, {}) for tool in tools]))
+        await bench.begin(steps([(tool.name, {}) for tool in tools]))
         assert results(bench) == [f"{tool.name} is done" for tool in tools]
         assert floor.most == len(tools)
 
@@ -122,8 +121,7 @@ async def test_c59_network_reads_run_side_by_side_after_consent_and_questions_co
 
     tools = [floor.tool(f"fetch{number}", "network") for number in range(3)]
     async with opened(tmp_path, asking(), *tools, confirm=confirm) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps([(tool.name, {}) for tool in tools]))
+        await bench.begin(steps([(tool.name, {}) for tool in tools]))
         assert results(bench) == [f"{tool.name} is done" for tool in tools]
         assert sorted(asked) == [tool.name for tool in tools]
         assert most == 1
@@ -137,8 +135,7 @@ async def test_c59_a_refused_network_read_does_not_run_and_keeps_no_other_from_i
 
     tools = [floor.tool(f"fetch{number}", "network") for number in range(2)]
     async with opened(tmp_path, asking(), *tools, confirm=confirm) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps([(tool.name, {}) for tool in tools]))
+        await bench.begin(steps([(tool.name, {}) for tool in tools]))
         assert floor.log == ["+fetch1", "-fetch1"]
         assert "was not run" in results(bench)[0]
 
@@ -154,8 +151,7 @@ async def test_c59_calls_that_change_something_run_alone_and_in_order(tmp_path: 
     ]
     tools = [floor.tool(name, effect, **fields) for name, effect, fields in kinds]
     async with opened(tmp_path, settings(), *tools) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps([(tool.name, {}) for tool in tools]))
+        await bench.begin(steps([(tool.name, {}) for tool in tools]))
         assert floor.log == [sign + tool.name for tool in tools for sign in "+-"]
         assert floor.most == 1
 

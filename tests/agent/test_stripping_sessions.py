@@ -33,9 +33,7 @@ def found(bench: Bench) -> str:
 
 async def test_c18_schemas_are_shortened_when_the_lane_is_cold_and_stay_so(tmp_path: Path) -> None:
     async with opened(tmp_path, config(carrier="redeclare"), *TOOLS) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps(FIND, CALL))
-        await session.ask("and on")
+        session = await bench.begin(steps(FIND, CALL), "and on")
         assert found(bench).startswith("<functions>")
         bench.events()
         bench.clock.advance(COLD_S)
@@ -44,8 +42,7 @@ async def test_c18_schemas_are_shortened_when_the_lane_is_cold_and_stay_so(tmp_p
         assert "weather" in declared(bench.bodies()[-1])
         assert [event.payload.tool for event in bench.events("tool.masked")] == ["discover_tools"]
         await session.ask(steps(CALL))
-        await bench.restart(clean=False)
-        again = await bench.sessions.resume(session.id)
+        again = await bench.resumed(session, clean=False)
         await again.ask("and on")
         assert found(bench) == SHORT
         later = bench.bodies()[4:]
@@ -57,9 +54,7 @@ async def test_c18_schemas_are_shortened_when_the_lane_is_cold_and_stay_so(tmp_p
 
 async def test_c63_in_a_warm_lane_they_stay_while_that_does_not_pay(tmp_path: Path) -> None:
     async with opened(tmp_path, config(carrier="redeclare"), *TOOLS) as bench:
-        session = await bench.sessions.create()
-        await session.ask("something long " * 2_000)
-        await session.ask(steps(FIND, CALL))
+        session = await bench.begin("something long " * 2_000, steps(FIND, CALL))
         for number in range(4):
             await session.ask(f"and on {number}")
         assert found(bench).startswith("<functions>")
@@ -69,15 +64,13 @@ async def test_c63_in_a_warm_lane_they_stay_while_that_does_not_pay(tmp_path: Pa
 
 async def test_c18_by_default_the_answer_is_short_from_the_first_time(tmp_path: Path) -> None:
     async with opened(tmp_path, config("at_once", carrier="redeclare"), *TOOLS) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps(FIND, CALL))
+        await bench.begin(steps(FIND, CALL))
         assert found(bench) == SHORT
 
 
 async def test_c63_where_the_answer_is_all_that_the_model_has_its_schemas_stay(tmp_path: Path) -> None:
     async with opened(tmp_path, config(carrier="call_tool"), *TOOLS) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps(FIND))
+        session = await bench.begin(steps(FIND))
         bench.clock.advance(COLD_S)
         await session.ask("back again")
         assert "weather" not in declared(bench.bodies()[-1])
@@ -89,8 +82,7 @@ async def test_c63_where_the_answer_is_all_that_the_model_has_its_schemas_stay(t
 
 async def test_c18_once_a_reset_declares_what_was_found_and_used_its_schemas_are_shortened_too(tmp_path: Path) -> None:
     async with opened(tmp_path, config(carrier="call_tool"), *TOOLS) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps(FIND, THROUGH))
+        session = await bench.begin(steps(FIND, THROUGH))
         bench.clock.advance(COLD_S)
         await session.ask("back again")
         assert "weather" in declared(bench.bodies()[-1])

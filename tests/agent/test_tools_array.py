@@ -71,10 +71,8 @@ async def test_c53_what_was_declared_late_is_declared_with_the_same_bytes_after_
 ) -> None:
     config = deferring(mode="always", carrier="redeclare")
     async with opened(tmp_path, config, says("weather"), says("other")) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps(FIND, CALL))
-        await bench.restart(clean=clean)
-        again = await bench.sessions.resume(session.id)
+        session = await bench.begin(steps(FIND, CALL))
+        again = await bench.resumed(session, clean=clean)
         await again.ask(steps(CALL))
         bodies = bench.bodies()
         assert bodies[-1].tools == bodies[-2].tools == bodies[1].tools
@@ -98,8 +96,7 @@ async def test_c53_killed_between_the_search_and_the_next_request_the_tool_is_de
         monkeypatch.setattr(session, "tools_answered", killed)
         with pytest.raises(KeyboardInterrupt):
             await session.ask(steps(FIND, CALL))
-        await bench.restart(clean=False)
-        again = await bench.sessions.resume(session.id)
+        again = await bench.resumed(session, clean=False)
         await again.ask(steps(CALL))
         first, second, third = bench.bodies()
         assert "weather" not in declared(first)
@@ -113,8 +110,7 @@ async def test_c53_a_sub_agent_declares_what_it_finds(tmp_path: Path) -> None:
     ran: list[str] = []
     config = deferring(mode="always", carrier="redeclare")
     async with opened(tmp_path, config, says("weather", ran=ran), says("other")) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         (report,) = await session.delegate([Task(task=f"\n{steps(FIND, CALL)}\n")])
         assert report.status == "completed"
         assert ran == ["weather"]
@@ -144,8 +140,7 @@ async def test_c53_compaction_between_the_search_and_the_call_leaves_the_tool_ca
 async def test_c53_another_model_has_what_was_found_declared_too(tmp_path: Path) -> None:
     config = deferring(mode="always", carrier="redeclare")
     async with opened(tmp_path, config, says("weather"), says("other")) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps(FIND))
+        session = await bench.begin(steps(FIND))
         session.set_model(PROVIDERS["gemini"])
         turn = await session.ask(steps(CALL))
         assert turn.ended == "completed", turn.problem
@@ -196,8 +191,7 @@ async def test_c53_a_pause_gives_no_other_order_to_what_was_declared_late(tmp_pa
 
     config = deferring(mode="never", carrier="redeclare", always=("weather",), strip="when_cold")
     async with opened(tmp_path, config, says("weather"), says("zoo")) as bench:
-        session = await bench.sessions.create()
-        await session.ask(steps(FIND, CALL))
+        session = await bench.begin(steps(FIND, CALL))
         bench.clock.advance(COLD_S)
         await session.ask("back again")
         await bench.restart()
@@ -244,8 +238,7 @@ async def test_c82_what_nobody_used_for_twenty_turns_is_demoted_between_turns_if
         assert not set(names) & set(declared(now))
         assert declared(now) == declared(last)
         assert resets(bench, session.id)[-2:] == ["tools_redeclared", None]
-        await bench.restart(clean=False)
-        again = await bench.sessions.resume(session.id)
+        again = await bench.resumed(session, clean=False)
         await again.ask("and on")
         assert bench.bodies()[-1].tools == now.tools
         keeps_law_5(bench)
@@ -302,8 +295,7 @@ async def test_c82_it_takes_twenty_turns(tmp_path: Path, turns: int) -> None:
 async def test_c82_turns_of_the_process_before_count(tmp_path: Path) -> None:
     async with opened(tmp_path, deferring(), says("small_0")) as bench:
         session = await idle(bench, turns=IDLE // 2)
-        await bench.restart(clean=True)
-        again = await bench.sessions.resume(session.id)
+        again = await bench.resumed(session, clean=True)
         for number in range(IDLE // 2):
             await again.ask(f"more {number}")
         bench.clock.advance(COLD_S)

@@ -41,8 +41,7 @@ async def test_a11_a31_b22_the_stable_part_is_persona_instructions_and_skills_in
     (tmp_path / "work" / "AGENTS.md").write_text("Use tabs.\n")
     config = settings(skills=SkillsSettings(roots=(str(roots),)), cache=CacheSettings(padding="off"))
     async with Bench(tmp_path, config=config) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
+        session = await bench.begin("hello")
         system = bench.bodies()[0].system_prompt or ""
         places = [system.index(part) for part in (PERSONA, "Use tabs.", "Reads tables.", "# Memory")]
         assert places == sorted(places)
@@ -50,8 +49,7 @@ async def test_a11_a31_b22_the_stable_part_is_persona_instructions_and_skills_in
         (bench.workspace / "AGENTS.md").write_text("Use spaces.\n")
         write_skill(roots, "pdf", description="Reads papers.")
         await session.ask("again")
-        await bench.restart()
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session)
         await session.ask("and again")
         assert [body.system_prompt for body in bench.bodies()] == [system] * 3
         assert not bench.breaks()
@@ -88,8 +86,7 @@ async def test_b5_b6_only_the_first_turn_and_the_one_behind_a_compaction_begin_a
 
 async def test_b21_the_system_text_is_the_same_on_every_request(tmp_path: Path) -> None:
     async with Bench(tmp_path, tools=(ECHO,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask(calls(("memory_add", {"file": "user", "text": "likes tea"})))
+        session = await bench.begin(calls(("memory_add", {"file": "user", "text": "likes tea"})))
         session.set_goal("Ship it")
         bench.clock.advance(3 * 86_400)
         await session.ask("hello")
@@ -100,9 +97,7 @@ async def test_b21_the_system_text_is_the_same_on_every_request(tmp_path: Path) 
 
 async def test_b23_b24_b25_the_order_of_a_prompt_and_what_each_entry_becomes(tmp_path: Path) -> None:
     async with Bench(tmp_path, tools=(ECHO,)) as bench:
-        session = await bench.sessions.create(goal="Ship it")
-        await session.ask(calls(("echo", {"n": 1}), ("echo", {"n": 2})))
-        await session.ask("thanks")
+        session = await bench.begin(calls(("echo", {"n": 1}), ("echo", {"n": 2})), "thanks", goal="Ship it")
         kinds = [type(entry) for entry in session.state.window.entries]
         assert kinds == [
             SessionContext,
@@ -181,10 +176,7 @@ async def test_c25_what_is_no_longer_sent_stays_in_the_session_file(tmp_path: Pa
 async def test_c24_a_guide_is_in_no_request_until_its_tool_was_used(tmp_path: Path) -> None:
     tool = replace(ECHO, guide="Numbers are said in words.")
     async with Bench(tmp_path, tools=(tool,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask("hello")
-        await session.ask(calls(("echo", {"n": 1})))
-        await session.ask(calls(("echo", {"n": 2})))
+        session = await bench.begin("hello", calls(("echo", {"n": 1})), calls(("echo", {"n": 2})))
         holding = [raw.count(b"Numbers are said in words.") for _, _, raw in bench.sent]
         assert holding == [0, 0, 1, 1, 1]
         assert "Numbers" not in (bench.bodies()[-1].system_prompt or "")

@@ -69,8 +69,7 @@ async def test_c4_c31_what_was_masked_stays_masked_to_the_byte_also_after_a_rest
         await talked(session, bench, 1, 4)
         before = masked(bench)[-1]
         assert before > 0
-        await bench.restart(clean=clean)
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session, clean=clean)
         await session.ask("and on")
         assert masked(bench)[-1] == before
         assert departures(bench) == ["priced_edit"]
@@ -130,8 +129,6 @@ async def test_c34_it_stays_right_when_history_is_trimmed_from_the_front(tmp_pat
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses"])
 async def test_c35_every_lane_has_a_fence(tmp_path: Path, dialect: str) -> None:
     async with Bench(tmp_path, config=configured(model=MODELS[dialect]), tools=(long,)) as bench:
-        session = await bench.sessions.create()
-        await session.ask("one")
-        await session.ask("two")
+        session = await bench.begin("one", "two")
         assert facts.model(session.model).caching != "none"
         assert bench.engine.fence(session.lane, now=bench.clock.now()) > 0

@@ -54,9 +54,7 @@ def split(used: Usage) -> tuple[int, int, int, int]:
 async def begun(bench: KnowledgeBench) -> Any:
     bench.prefer("Short answers", LIKES)
     bench.add("Deployment rule", RULE)
-    session = await bench.sessions.create()
-    await session.ask("How does the deployment work?")
-    return session
+    return await bench.begin("How does the deployment work?")
 
 
 def parts(bench: KnowledgeBench) -> list[Parts]:
@@ -97,8 +95,7 @@ async def test_e6_e19_cost_row_3_to_the_token(tmp_path: Path) -> None:
         await begun(bench)
         bench.prefer("Tea", "Tea is preferred to coffee.")
         bench.clock.advance(3_500)
-        session = await bench.sessions.create()
-        await session.ask("Something else, and another day.")
+        await bench.begin("Something else, and another day.")
         one, two = parts(bench)
         assert one.stable == two.stable
         assert split(bench.used()[1]) == (one.stable, 0, two.rest, 0)
@@ -119,8 +116,7 @@ async def test_the_agents_stable_text_announces_what_is_put_into_its_conversatio
     async with KnowledgeBench(tmp_path) as bench:
         bench.prefer("Short answers", "Answers are short.")
         bench.add("Deployment rule", "make ships it.")
-        session = await bench.sessions.create()
-        await session.ask("How does the deployment work?")
+        await bench.begin("How does the deployment work?")
         host, stable = (block["text"] for block in bench.system())
         assert host.endswith(ANNOUNCEMENT_AGENT)  # behind it the preferences, in a block of their own
         assert "Answers are short." in stable
@@ -137,8 +133,7 @@ async def test_e13_after_curation_an_emergency_renews_block_2_and_leaves_block_1
     async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED, **compaction) as bench:
         liked = bench.prefer("Short answers", LIKES)
         bench.add("Linting rule", "ruff checks it.")
-        session = await bench.sessions.create()
-        await session.ask("What of the linting? " + "There is much to say of it. " * 40)
+        session = await bench.begin("What of the linting? " + "There is much to say of it. " * 40)
         stable = bench.system()[1]["text"]
         bench.known.edit(liked.id, content="Answers are long.")
         news = bench.add("Deployment rule", RULE)

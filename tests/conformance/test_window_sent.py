@@ -39,8 +39,7 @@ async def eventful(bench: Bench) -> None:
     request that fails, a restart and a kill."""
     notes = bench.workspace / ".holdfast"
     notes.mkdir()
-    session = await bench.sessions.create(goal="Ship it")
-    await session.ask("one")
+    session = await bench.begin("one", goal="Ship it")
     (notes / "MEMORY.md").write_text("- the build needs make\n", "utf-8")
     command = "while [ ! -e go ]; do sleep 0.01; done"
     await session.ask(calls(("run_command", {"command": command, "background": True}), ("list_dir", {})))
@@ -57,8 +56,7 @@ async def eventful(bench: Bench) -> None:
     await session.ask("four")
     session.set_goal("Ship it tomorrow")
     for clean in (True, False):
-        await bench.restart(clean=clean)
-        session = await bench.sessions.resume(session.id)
+        session = await bench.resumed(session, clean=clean)
         await session.ask(f"after a restart, {clean}")
     (notes / "MEMORY.md").write_text("- the build needs ninja\n", "utf-8")
     await session.ask("five")

@@ -15,7 +15,7 @@ from holdfast.simulator import Simulator
 from holdfast.simulator.server import running as simulating
 from tests.agent.bench import Bench, settings
 from tests.agent.open_agents import opened
-from tests.agent.summaries import small, summarizer, summary, talk
+from tests.agent.summaries import begin_talk, small, summarizer, summary
 from tests.gateway.gate import eventually, gated
 from tests.simulator.http_client import ANTHROPIC, LONG, Client
 
@@ -136,8 +136,7 @@ def test_c27_what_was_read_is_known_after_a_restart(tmp_path: Path, clean: bool)
             session = await bench.sessions.create()
             for turn in range(5):
                 if turn == 3:
-                    await bench.restart(clean=clean)
-                    session = await bench.sessions.resume(session.id)
+                    session = await bench.resumed(session, clean=clean)
                 await session.ask(f"turn {turn}")
                 bench.clock.advance(30)
             return [lifetimes(json.loads(raw)) for _, _, raw in bench.sent]
@@ -175,8 +174,7 @@ def test_c10_the_summary_of_a_compaction_is_a_zone_of_its_own(tmp_path: Path) ->
 
     async def main() -> tuple[str, list[Any]]:
         async with Bench(tmp_path, config=small(cache=cache), reply=summarizer()) as bench:
-            session = await bench.sessions.create()
-            await talk(session, bench, 6)
+            session = await begin_talk(bench, 6)
             await session.compact()
             for number in range(4):
                 await session.ask(f"turn {number} " + "word " * 900)
