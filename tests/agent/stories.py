@@ -44,7 +44,7 @@ class Story:
                 payload, id=f"{seq:026d}", at=at(seq) if time is None else time, session="s1", actor="system", turn=turn
             )
             self.envelopes.append(envelope)
-            self.state = advance(self.state, envelope, seq)
+            self.state = advance(self.state, envelope)
         return self
 
     @property

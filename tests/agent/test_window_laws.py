@@ -164,8 +164,8 @@ def test_a_session_that_is_read_again_at_any_line_goes_on_as_if_nothing_had_happ
     cut = data.draw(st.integers(0, len(story.envelopes)))
     stored = [decode(encode(envelope)) for envelope in story.envelopes]
     state: Projection = project(stored[:cut])
-    for seq in range(cut, len(stored)):
-        state = advance(state, stored[seq], seq)
+    for envelope in stored[cut:]:
+        state = advance(state, envelope)
     assert state == story.state == project(stored)
     assert render(state.window, STATIC) == story.render()
 

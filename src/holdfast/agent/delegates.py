@@ -1,4 +1,4 @@
-"""Sub-agents: the `delegate` tool, and the same for programs.
+"""Sub-agents: the `delegate` tool.
 
 A sub-agent is a session of its own that begins with its parent's tools, system text and surroundings, byte for byte, so
 that what is cached for one is read by all. Its role and task are the first thing it is told.
@@ -6,20 +6,18 @@ that what is cached for one is read by all. Its role and task are the first thin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.tools import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput, flag, schema, text
+from holdfast.tools import Tool, ToolContext, ToolExecutionError, ToolOutput, flag, schema, text
 
-from .contract import DelegateResult, Task, Watch
+from .contract import Task
 from .delegation import texts
-from .delegation.crew import MOST, Crew
+from .delegation.crew import MOST
 
 if TYPE_CHECKING:
     from .session import Session
-
-__all__ = ["Crew", "delegate", "delegate_tool"]
 
 NAME = "delegate"
 _DESCRIPTION = (
@@ -78,12 +76,3 @@ def _task(input_: Mapping[str, Any]) -> Task:
     role = str(input_.get("role") or "").strip()
     resume = str(input_.get("resume") or "").strip() or None
     return Task(task=input_["task"], role=role or Task(task="").role, resume=resume)
-
-
-async def delegate(
-    session: Session, tasks: Sequence[Task], *, awaited: bool, watch: Watch | None, cancel: Cancel | None
-) -> tuple[DelegateResult, ...]:
-    """Give tasks to sub-agents of a session, for its host."""
-    return await session.crew.run(
-        tasks, awaited=awaited, watch=watch or Watch(), cancel=cancel or Cancel(), tool=delegate_tool(session)
-    )

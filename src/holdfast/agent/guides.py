@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from holdfast.errors import HoldfastError
 from holdfast.memory import MEMORY_ADD, beginning, whole
 from holdfast.tools import GuideSection, Workspace
@@ -109,19 +107,13 @@ SECTIONS: tuple[GuideSection, ...] = (PRIVILEGED, DELEGATION)
 _NAME = re.compile(r"([A-Za-z0-9_-]{1,128})\.md")
 
 
-class AgentGuides(Struct, frozen=True):
-    """What waits for the tools of a session: guides by tool, and held-back sections."""
-
-    guides: Mapping[str, str] = {}
-    sections: tuple[GuideSection, ...] = ()
-
-
 def agent_guides(
     workspace: Path, home: Path, *, guides: Mapping[str, str] = {}, sections: Sequence[GuideSection] = ()
-) -> AgentGuides:
-    """Ours, those of the user's files, and the host's `guides` and `sections`, which replace others of their name."""
+) -> tuple[Mapping[str, str], tuple[GuideSection, ...]]:
+    """What waits for the tools of a session, guides by tool and held-back sections: ours, those of the user's files,
+    and the host's `guides` and `sections`, which replace others of their name."""
     own = {section.name for section in sections}
-    return AgentGuides(
+    return (
         {**GUIDES, **_of_files(home, (DIRECTORY,)), **_of_files(workspace, (".holdfast", DIRECTORY)), **guides},
         (*(section for section in SECTIONS if section.name not in own), *sections),
     )

@@ -86,7 +86,7 @@ def read(raw: bytes, name: str) -> LogContent:
             continue
         try:
             envelope = from_line(raw[start:end])
-            state = _folded(state, envelope, len(envelopes), whole=_check_of(raw[start:end]) is not None)
+            state = _folded(state, envelope, whole=_check_of(raw[start:end]) is not None)
         except _OtherVersion as problem:
             raise HoldfastError(
                 f"line {line} of {name} was written by another version of Holdfast ({problem}); go on with that version"
@@ -137,7 +137,7 @@ def _json(line: bytes) -> None:
         raise _Unreadable("it is no event")
 
 
-def _folded(state: Projection, envelope: Envelope, seq: int, *, whole: bool) -> Projection:
+def _folded(state: Projection, envelope: Envelope, *, whole: bool) -> Projection:
     """The state with one more event, which has to be of use to whoever goes on from it. In a `whole` line, one whose
     checksum fits, a value of unknown form is another version's; an event that does not fit those before it shows that
     lines are missing, which is damage all the same."""
@@ -145,7 +145,7 @@ def _folded(state: Projection, envelope: Envelope, seq: int, *, whole: bool) -> 
         if isinstance(envelope.payload, SessionState):
             for stored in (envelope.payload.tools, envelope.payload.skills):
                 msgspec.msgpack.decode(b64decode(stored) or b"\xc0")
-        return advance(state, envelope, seq)
+        return advance(state, envelope)
     except (HoldfastError, msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError) as error:
         if whole and isinstance(error.__cause__ or error, msgspec.MsgspecError):
             raise _OtherVersion(_problem(error)) from error

@@ -33,7 +33,7 @@ EMPTY = "The last answer was empty. Answer, or call a tool."
 REFUSED = "The last message got no answer: it was refused."
 INTERRUPTED = "The user interrupted the last answer."
 CAPPED = "The turn was ended after {calls} requests; what was under way may be unfinished."
-_PATIENCE = 2
+_MOST_REPEATS = 2
 """How often in a turn an answer that is empty or cut is asked for again."""
 
 
@@ -218,7 +218,7 @@ async def _run(session: Session, turn: _Running, calls: tuple[ToolUse, ...]) -> 
 
 def _once_more(turn: _Running) -> bool:
     turn.again += 1
-    return turn.again <= _PATIENCE
+    return turn.again <= _MOST_REPEATS
 
 
 def _calls(message: Message) -> tuple[ToolUse, ...]:

@@ -38,9 +38,11 @@ from holdfast.skills import SessionSkills
 from holdfast.tools import Cancel, Confirmations, Toolbox, dialect_of_model, mended
 from holdfast.wire import Body
 
-from . import compaction, costs, delegates, inspection, memory_updates, model_choice
+from . import compaction, costs, inspection, memory_updates, model_choice
 from .arguments import check_level, check_model, check_said, check_tasks, check_text, check_watched, checked_event
 from .contract import CompactionResult, CostLine, DelegateResult, InspectedBlock, Task, Turn, Watch
+from .delegates import delegate_tool
+from .delegation.crew import Crew
 from .effort import effort_members, lost_section, set_effort
 from .event_filter import from_tools, publish
 from .log import Log
@@ -67,7 +69,7 @@ from .window.state import Projection, flush
 if TYPE_CHECKING:
     from .sessions import Sessions
 
-_PATIENCE_S = 5.0
+_TURN_END_S = 5.0
 """How long the end of a turn is waited for when its session is closed."""
 
 CLIENT = "holdfast"
@@ -116,7 +118,7 @@ class Session:
         self._watch, self._cancel = Watch(), Cancel()
         self._turn, self._asking = asyncio.Lock(), Cancel()
         self.confirmations: Confirmations
-        self.crew = delegates.Crew(self)
+        self.crew = Crew(self)
         self.on_planned: Callable[[PreparedCall], None] | None = None
         self.on_begun: Callable[[], None] | None = None
         """Called for each request: when it is planned, and when its answer begins."""
@@ -205,7 +207,7 @@ class Session:
 
     def _take(self, envelope: Envelope) -> None:
         payload = envelope.payload
-        self.state = advance(self.state, envelope, self.state.events)
+        self.state = advance(self.state, envelope)
         self.resets.take(envelope)
         if isinstance(payload, TurnAnswered) and payload.read:
             self.reading.add(payload.model)
@@ -391,7 +393,9 @@ class Session:
     ) -> tuple[DelegateResult, ...]:
         """Give tasks to sub-agents. Where nobody waits for their results, the next turn is told of them."""
         check_tasks(tasks, watch, cancel)
-        return await delegates.delegate(self, tasks, awaited=awaited, watch=watch, cancel=cancel)
+        return await self.crew.run(
+            tasks, awaited=awaited, watch=watch or Watch(), cancel=cancel or Cancel(), tool=delegate_tool(self)
+        )
 
     def inspect(self) -> tuple[InspectedBlock, ...]:
         """Every block of the next request: whose it is, how large, how old, and whether it is cached."""
@@ -420,7 +424,7 @@ class Session:
         """Leave the session as it is; it can be resumed. What runs in the background ends, and so does a turn."""
         self._asking.set()
         with suppress(TimeoutError):  # a tool that closes its own session cannot be waited for
-            async with asyncio.timeout(_PATIENCE_S), self._turn:
+            async with asyncio.timeout(_TURN_END_S), self._turn:
                 pass
         await self.crew.close()
         await self.box.close()

@@ -239,7 +239,7 @@ class Sessions:
             else Confirmations(settings.tools.confirm, home=self.home, ask=self._confirm)
         )
         session.confirmations = confirm
-        held_back = agent_guides(self.workspace, self.home, guides=self._guides, sections=self._sections)
+        guides, sections = agent_guides(self.workspace, self.home, guides=self._guides, sections=self._sections)
         session.box = Toolbox(
             (*self._tools, *remember, delegates.delegate_tool(session)),
             session=ToolSession(
@@ -257,8 +257,8 @@ class Sessions:
                 builtins=self._builtins,
                 hub=self._hub,
                 skills=session.skills,
-                guides=held_back.guides,
-                sections=held_back.sections,
+                guides=guides,
+                sections=sections,
             ),
             host=ToolHost(
                 confirm=confirm,

@@ -209,7 +209,7 @@ async def test_a_server_that_announces_changes_without_end_is_not_asked_without_
 async def test_a_server_that_is_slow_is_waited_for_as_long_as_one_likes_and_comes_later() -> None:
     running = hub(plain("slow", "--slow"), plain("quick"))
     try:
-        await running.start(patience_s=0.9)
+        await running.start(timeout_s=0.9)
         owner = Owner(running.tools())
         running.attach(owner)
         found = {status.server: status.state for status in running.status()}

@@ -137,7 +137,7 @@ async def _compact(session: Session, order: _Order, lines: list[CostLine]) -> Co
                 if order.why == "user":
                     raise
                 order.watch.notice(failed_notice(failed.text))
-                return _unchanged(work)
+                return _compaction(work, work.sizes.total)
             return _without_model(session, work)
         except BaseException as problem:
             _failed(session, work, "stopped" if isinstance(problem, _STOPPED) else type(problem).__name__, last=True)
@@ -252,7 +252,12 @@ def _completed(session: Session, work: _Work, text: str, *, elided: bool = False
     return compaction
 
 
-def _compaction(work: _Work, after: int, elided: bool, reckoned: Payback) -> CompactionResult:
+def _compaction(
+    work: _Work,
+    after: int,
+    elided: bool = False,
+    reckoned: Payback = Payback(),  # noqa: B008  a frozen value
+) -> CompactionResult:
     return CompactionResult(
         why=work.order.why,
         tokens_before=work.sizes.total,
@@ -264,10 +269,6 @@ def _compaction(work: _Work, after: int, elided: bool, reckoned: Payback) -> Com
         saved_per_request=reckoned.saved,
         payback=reckoned.payback,
     )
-
-
-def _unchanged(work: _Work) -> CompactionResult:
-    return _compaction(work, work.sizes.total, False, Payback())
 
 
 def _failed(session: Session, work: _Work, error: str, *, last: bool) -> None:

@@ -7,13 +7,14 @@ moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.records import Message, ToolResult, ToolUse
+from holdfast.records import ToolResult, ToolUse
 from holdfast.records.events import (
     AttemptFailed,
     CompactionCompleted,
@@ -72,54 +73,54 @@ from .entries import (
 from .operations import answer_calls, append, compact, mark_sent, refresh, tell, trim
 from .state import DelegateState, ProcessState, Projection, SurfacedEntry, TaskState, spent, told_hashes
 
-_Fold = Callable[[Projection, Any, Envelope, int], Projection]
-"""State, payload, its envelope and its number: the state after it."""
+_Fold = Callable[[Projection, Any, Envelope], Projection]
+"""The state before an event, its payload and its envelope: the state after it."""
 
 _MOST_FILES = 500
 _FILE_TOOLS = frozenset({"read_file", "write_file", "patch_file"})
 
 
-def _session_started(state: Projection, event: SessionStarted, envelope: Envelope, seq: int) -> Projection:
+def _session_started(state: Projection, event: SessionStarted, envelope: Envelope) -> Projection:
     return replace(state, agent=event.agent or "", forked_from=event.forked_from, started_at=envelope.at, ended=False)
 
 
-def _session_composed(state: Projection, event: SessionComposed, envelope: Envelope, seq: int) -> Projection:
+def _session_composed(state: Projection, event: SessionComposed, envelope: Envelope) -> Projection:
     return replace(state, composed=event, model=event.model, effort=event.effort)
 
 
-def _session_state(state: Projection, event: SessionState, envelope: Envelope, seq: int) -> Projection:
+def _session_state(state: Projection, event: SessionState, envelope: Envelope) -> Projection:
     return replace(state, box=event.tools or state.box, skills=event.skills or state.skills)
 
 
-def _session_refreshed(state: Projection, event: SessionRefreshed, envelope: Envelope, seq: int) -> Projection:
+def _session_refreshed(state: Projection, event: SessionRefreshed, envelope: Envelope) -> Projection:
     return replace(state, window=refresh(state.window, entry_from(event.entry)), known_surroundings="")
 
 
-def _session_resumed(state: Projection, event: SessionResumed, envelope: Envelope, seq: int) -> Projection:
+def _session_resumed(state: Projection, event: SessionResumed, envelope: Envelope) -> Projection:
     return replace(state, ended=False)
 
 
-def _session_ended(state: Projection, event: SessionEnded, envelope: Envelope, seq: int) -> Projection:
+def _session_ended(state: Projection, event: SessionEnded, envelope: Envelope) -> Projection:
     return replace(state, ended=True)
 
 
-def _volatile_changed(state: Projection, event: VolatileChanged, envelope: Envelope, seq: int) -> Projection:
+def _volatile_changed(state: Projection, event: VolatileChanged, envelope: Envelope) -> Projection:
     return replace(state, volatile=event.text)
 
 
-def _model_routed(state: Projection, event: ModelRouted, envelope: Envelope, seq: int) -> Projection:
+def _model_routed(state: Projection, event: ModelRouted, envelope: Envelope) -> Projection:
     return replace(state, model=event.model, chosen=event.model if event.source == "session" else state.chosen)
 
 
-def _effort_set(state: Projection, event: EffortSet, envelope: Envelope, seq: int) -> Projection:
+def _effort_set(state: Projection, event: EffortSet, envelope: Envelope) -> Projection:
     return replace(state, effort=event.effort)
 
 
-def _turn_ended(state: Projection, event: TurnCompleted | TurnCancelled, envelope: Envelope, seq: int) -> Projection:
+def _turn_ended(state: Projection, event: TurnCompleted | TurnCancelled, envelope: Envelope) -> Projection:
     return replace(state, turn=None)
 
 
-def _window_appended(state: Projection, event: WindowAppended, envelope: Envelope, seq: int) -> Projection:
+def _window_appended(state: Projection, event: WindowAppended, envelope: Envelope) -> Projection:
     """Append the entries and empty the queue that they flush; an entry 0 flushes nothing."""
     added = from_json(event.entries)
     goals = [entry.text for entry in added if isinstance(entry, GoalInjection)]
@@ -138,11 +139,11 @@ def _spoken(entry: Entry) -> bool:
     return isinstance(entry, Timeline) and any(isinstance(item, UserMessage) for item in entry.items)
 
 
-def _window_sent(state: Projection, event: WindowSent, envelope: Envelope, seq: int) -> Projection:
+def _window_sent(state: Projection, event: WindowSent, envelope: Envelope) -> Projection:
     return replace(state, window=mark_sent(state.window, event.entries))
 
 
-def _turn_answered(state: Projection, event: TurnAnswered, envelope: Envelope, seq: int) -> Projection:
+def _turn_answered(state: Projection, event: TurnAnswered, envelope: Envelope) -> Projection:
     message = message_from(event.message)
     turn = AssistantTurn(at=envelope.at, message=message, model=event.model, dialect=event.dialect)
     calls = tuple(block for block in message.content if isinstance(block, ToolUse))
@@ -158,19 +159,15 @@ def _turn_answered(state: Projection, event: TurnAnswered, envelope: Envelope, s
     )
 
 
-def _tools_answered(state: Projection, event: TurnToolsAnswered, envelope: Envelope, seq: int) -> Projection:
+def _tools_answered(state: Projection, event: TurnToolsAnswered, envelope: Envelope) -> Projection:
     messages = messages_from(event.messages)
-    answered = _answered(messages)
+    blocks = (block for message in messages for block in message.content)
+    answered = {block.tool_use_id for block in blocks if isinstance(block, ToolResult)}
     unanswered = tuple(call for call in state.open_calls if call.id not in answered)
     return replace(state, window=answer_calls(state.window, messages), open_calls=unanswered)
 
 
-def _answered(messages: tuple[Message, ...]) -> frozenset[str]:
-    blocks = (block for message in messages for block in message.content)
-    return frozenset(block.tool_use_id for block in blocks if isinstance(block, ToolResult))
-
-
-def _compaction_completed(state: Projection, event: CompactionCompleted, envelope: Envelope, seq: int) -> Projection:
+def _compaction_completed(state: Projection, event: CompactionCompleted, envelope: Envelope) -> Projection:
     if event.entry:
         window = compact(state.window, event.head, event.cut, entry_from(event.entry))
         state = _told_again(_goal_again(replace(state, window=window)))
@@ -183,11 +180,11 @@ def _compaction_completed(state: Projection, event: CompactionCompleted, envelop
     )
 
 
-def _compaction_failed(state: Projection, event: CompactionFailed, envelope: Envelope, seq: int) -> Projection:
+def _compaction_failed(state: Projection, event: CompactionFailed, envelope: Envelope) -> Projection:
     return replace(state, cost=state.cost + (event.cost or 0), **spent(state, event.used, event.cost))
 
 
-def _history_trimmed(state: Projection, event: HistoryTrimmed, envelope: Envelope, seq: int) -> Projection:
+def _history_trimmed(state: Projection, event: HistoryTrimmed, envelope: Envelope) -> Projection:
     return _told_again(_goal_again(replace(state, window=trim(state.window, event.head, event.cut))))
 
 
@@ -211,17 +208,17 @@ def _goal_again(state: Projection) -> Projection:
     return replace(state, told_goal=said_goal, goal=pending)
 
 
-def _goal_set(state: Projection, event: GoalSet, envelope: Envelope, seq: int) -> Projection:
+def _goal_set(state: Projection, event: GoalSet, envelope: Envelope) -> Projection:
     goal = event.goal if event.goal.strip() else ""
     return replace(state, current_goal=goal, goal=None if goal == state.told_goal else goal)
 
 
-def _attempt_failed(state: Projection, event: AttemptFailed, envelope: Envelope, seq: int) -> Projection:
+def _attempt_failed(state: Projection, event: AttemptFailed, envelope: Envelope) -> Projection:
     feedback, cost = (*state.feedback, event.feedback), state.cost + (event.cost or 0)
     return replace(state, feedback=feedback, cost=cost, **spent(state, event.used, event.cost))
 
 
-def _tool_completed(state: Projection, event: ToolCompleted, envelope: Envelope, seq: int) -> Projection:
+def _tool_completed(state: Projection, event: ToolCompleted, envelope: Envelope) -> Projection:
     return replace(state, files=_touched(state.files, event.files_modified))
 
 
@@ -250,7 +247,7 @@ def _queued(state: Projection, item: TimelineItem) -> Projection:
     return replace(state, queue=(*state.queue, item))
 
 
-def _turn_started(state: Projection, event: TurnStarted, envelope: Envelope, seq: int) -> Projection:
+def _turn_started(state: Projection, event: TurnStarted, envelope: Envelope) -> Projection:
     attachments = attachments_from(event.attachments)
     state = replace(
         state,
@@ -259,47 +256,38 @@ def _turn_started(state: Projection, event: TurnStarted, envelope: Envelope, seq
         turns_since_compaction=state.turns_since_compaction + 1,
         title=state.title or " ".join(event.text.split())[:_TITLE],
     )
-    return _queued(state, entries.UserMessage(at=envelope.at, seq=seq, text=event.text, attachments=attachments))
+    return _queued(
+        state, entries.UserMessage(at=envelope.at, seq=state.events, text=event.text, attachments=attachments)
+    )
 
 
-def _process_started(state: Projection, event: ProcessStarted, envelope: Envelope, seq: int) -> Projection:
+def _process_started(state: Projection, event: ProcessStarted, envelope: Envelope) -> Projection:
     running = ProcessState(process=event.process, command=event.command)
     others = tuple(each for each in state.running_processes if each.process != event.process)
-    item = entries.DetachedProcessStarted(at=envelope.at, seq=seq, process=event.process, command=event.command)
+    item = entries.DetachedProcessStarted(
+        at=envelope.at, seq=state.events, process=event.process, command=event.command
+    )
     return _queued(replace(state, running_processes=(*others, running)), item)
 
 
-def _process_exited(state: Projection, event: ProcessExited, envelope: Envelope, seq: int) -> Projection:
+def _process_exited(state: Projection, event: ProcessExited, envelope: Envelope) -> Projection:
     running = tuple(each for each in state.running_processes if each.process != event.process)
-    item = entries.DetachedProcessExited(at=envelope.at, seq=seq, process=event.process, exit_code=event.exit_code)
+    item = entries.DetachedProcessExited(
+        at=envelope.at, seq=state.events, process=event.process, exit_code=event.exit_code
+    )
     return _queued(replace(state, running_processes=running), item)
 
 
-def _delegate_started(state: Projection, event: DelegateStarted, envelope: Envelope, seq: int) -> Projection:
+def _delegate_started(state: Projection, event: DelegateStarted, envelope: Envelope) -> Projection:
     running = DelegateState(delegate=event.delegate, role=event.role, task=event.task, awaited=event.awaited)
     others = tuple(each for each in state.running_delegates if each.delegate != event.delegate)
     state = replace(state, running_delegates=(*others, running))
-    if event.awaited:
-        return state
-    return _queued(state, _status(envelope, seq, event.delegate, "started", event.role, event.task))
+    return (
+        state if event.awaited else _delegate_status(state, event.delegate, envelope, "started", event.role, event.task)
+    )
 
 
-def _delegate_completed(state: Projection, event: DelegateCompleted, envelope: Envelope, seq: int) -> Projection:
-    return _delegate_ended(state, event, "completed", event.result, envelope, seq)
-
-
-def _delegate_failed(state: Projection, event: DelegateFailed, envelope: Envelope, seq: int) -> Projection:
-    return _delegate_ended(state, event, "failed", event.error_message, envelope, seq)
-
-
-def _delegate_ended(
-    state: Projection,
-    event: DelegateCompleted | DelegateFailed,
-    status: entries.Status,
-    text: str,
-    envelope: Envelope,
-    seq: int,
-) -> Projection:
+def _delegate_ended(state: Projection, event: DelegateCompleted | DelegateFailed, envelope: Envelope) -> Projection:
     role = next((each.role for each in state.running_delegates if each.delegate == event.delegate), "")
     state = replace(
         state,
@@ -307,16 +295,22 @@ def _delegate_ended(
         delegated_cost=state.delegated_cost + (event.cost or 0),
         **spent(state, event.used, event.cost),
     )
-    return state if event.awaited else _queued(state, _status(envelope, seq, event.delegate, status, role, text))
+    if event.awaited:
+        return state
+    if isinstance(event, DelegateCompleted):
+        return _delegate_status(state, event.delegate, envelope, "completed", role, event.result)
+    return _delegate_status(state, event.delegate, envelope, "failed", role, event.error_message)
 
 
-def _status(
-    envelope: Envelope, seq: int, delegate: str, status: entries.Status, role: str, text: str
-) -> entries.SubagentStatus:
-    return entries.SubagentStatus(at=envelope.at, seq=seq, delegate=delegate, status=status, role=role, text=text)
+def _delegate_status(
+    state: Projection, delegate: str, envelope: Envelope, status: entries.Status, role: str, text: str
+) -> Projection:
+    at, seq = envelope.at, state.events
+    item = entries.SubagentStatus(at=at, seq=seq, delegate=delegate, status=status, role=role, text=text)
+    return _queued(state, item)
 
 
-def _delegate_asked(state: Projection, event: DelegateAsked, envelope: Envelope, seq: int) -> Projection:
+def _delegate_asked(state: Projection, event: DelegateAsked, envelope: Envelope) -> Projection:
     """Record a sub-agent's question. It is queued unless a waiting call's result contains it."""
     delegates = tuple(
         replace(each, question=event.question) if each.delegate == event.delegate else each
@@ -326,29 +320,29 @@ def _delegate_asked(state: Projection, event: DelegateAsked, envelope: Envelope,
     state = replace(state, running_delegates=delegates, delegated_cost=cost, **spent(state, event.used, event.cost))
     if any(each.awaited for each in delegates if each.delegate == event.delegate):
         return state
-    item = entries.Escalation(at=envelope.at, seq=seq, delegate=event.delegate, question=event.question)
+    item = entries.Escalation(at=envelope.at, seq=state.events, delegate=event.delegate, question=event.question)
     return _queued(state, item)
 
 
-def _task_updated(state: Projection, event: TaskUpdated, envelope: Envelope, seq: int) -> Projection:
+def _task_updated(state: Projection, event: TaskUpdated, envelope: Envelope) -> Projection:
     tasks = {each.task: each for each in state.tasks}
     tasks[event.task] = TaskState(task=event.task, status=event.status, text=event.text)
-    item = entries.TaskUpdate(at=envelope.at, seq=seq, task=event.task, status=event.status, text=event.text)
+    item = entries.TaskUpdate(at=envelope.at, seq=state.events, task=event.task, status=event.status, text=event.text)
     return _queued(replace(state, tasks=tuple(tasks.values())), item)
 
 
-def _memory_updated(state: Projection, event: MemoryUpdated, envelope: Envelope, seq: int) -> Projection:
+def _memory_updated(state: Projection, event: MemoryUpdated, envelope: Envelope) -> Projection:
     """Only where it says what the memory holds now: elsewhere the model reads it by other means."""
     if not event.text:
         return state
-    return _queued(state, entries.MemoryChanged(at=envelope.at, seq=seq, store=event.store, text=event.text))
+    return _queued(state, entries.MemoryChanged(at=envelope.at, seq=state.events, store=event.store, text=event.text))
 
 
-def _memory_evicted(state: Projection, event: MemoryEvicted, envelope: Envelope, seq: int) -> Projection:
+def _memory_evicted(state: Projection, event: MemoryEvicted, envelope: Envelope) -> Projection:
     return replace(state, surfaced=tuple(each for each in state.surfaced if each.entry not in event.entries))
 
 
-def _memory_surfaced(state: Projection, event: MemorySurfaced, envelope: Envelope, seq: int) -> Projection:
+def _memory_surfaced(state: Projection, event: MemorySurfaced, envelope: Envelope) -> Projection:
     """Record the entries shown and their place. An entry from a block, or shown before the user's message, keeps that
     place if a tool returns it as well."""
     surfaced = {each.entry: each for each in state.surfaced}
@@ -367,22 +361,24 @@ def _memory_surfaced(state: Projection, event: MemorySurfaced, envelope: Envelop
         return replace(state, window=tell(state.window, pairs))
     if event.place != "delta":
         return state
-    item = entries.KnowledgeNews(at=envelope.at, seq=seq, text=event.text, entries=pairs)
+    item = entries.KnowledgeNews(at=envelope.at, seq=state.events, text=event.text, entries=pairs)
     return _queued(replace(state, deltas=state.deltas + 1), item)
 
 
-def _server_gone(state: Projection, event: McpServerDisconnected, envelope: Envelope, seq: int) -> Projection:
-    return _queued(state, entries.ToolServerGone(at=envelope.at, seq=seq, server=event.server, tools=event.tools))
+def _server_gone(state: Projection, event: McpServerDisconnected, envelope: Envelope) -> Projection:
+    return _queued(
+        state, entries.ToolServerGone(at=envelope.at, seq=state.events, server=event.server, tools=event.tools)
+    )
 
 
-def _setting_toggled(state: Projection, event: SettingToggled, envelope: Envelope, seq: int) -> Projection:
-    item = entries.SettingToggledItem(at=envelope.at, seq=seq, setting=event.setting, value=event.value)
+def _setting_toggled(state: Projection, event: SettingToggled, envelope: Envelope) -> Projection:
+    item = entries.SettingToggledItem(at=envelope.at, seq=state.events, setting=event.setting, value=event.value)
     return _queued(state, item)
 
 
-def _surroundings_changed(state: Projection, event: SurroundingsChanged, envelope: Envelope, seq: int) -> Projection:
+def _surroundings_changed(state: Projection, event: SurroundingsChanged, envelope: Envelope) -> Projection:
     state = replace(state, known_surroundings=event.around or state.known_surroundings)
-    return _queued(state, entries.SurroundingsChangedItem(at=envelope.at, seq=seq, text=event.text))
+    return _queued(state, entries.SurroundingsChangedItem(at=envelope.at, seq=state.events, text=event.text))
 
 
 FOLDS: Mapping[type[Event], _Fold] = {
@@ -411,8 +407,8 @@ FOLDS: Mapping[type[Event], _Fold] = {
     ProcessStarted: _process_started,
     ProcessExited: _process_exited,
     DelegateStarted: _delegate_started,
-    DelegateCompleted: _delegate_completed,
-    DelegateFailed: _delegate_failed,
+    DelegateCompleted: _delegate_ended,
+    DelegateFailed: _delegate_ended,
     DelegateAsked: _delegate_asked,
     TaskUpdated: _task_updated,
     SettingToggled: _setting_toggled,
@@ -424,23 +420,18 @@ FOLDS: Mapping[type[Event], _Fold] = {
 }
 
 
-def advance(state: Projection, envelope: Envelope, seq: int) -> Projection:
-    """The state after one more event; `seq` is its line in the log."""
-    state = replace(state, events=seq + 1, last_at=max(state.last_at, envelope.at))
+def advance(state: Projection, envelope: Envelope) -> Projection:
+    """The state after one more event."""
     fold = FOLDS.get(type(envelope.payload))
-    if fold is None:
-        return state
     try:
-        return fold(state, envelope.payload, envelope, seq)
+        after = state if fold is None else fold(state, envelope.payload, envelope)
     except (msgspec.MsgspecError, ValueError) as error:
         raise HoldfastError(
-            f"event {seq + 1} of session {envelope.session} ({envelope.type}) cannot be read: {error}; "
+            f"event {state.events + 1} of session {envelope.session} ({envelope.type}) cannot be read: {error}; "
             "use the version of Holdfast that wrote it"
         ) from error
+    return replace(after, events=state.events + 1, last_at=max(state.last_at, envelope.at))
 
 
 def project(envelopes: Iterable[Envelope]) -> Projection:
-    state = Projection()
-    for seq, envelope in enumerate(envelopes):
-        state = advance(state, envelope, seq)
-    return state
+    return reduce(advance, envelopes, Projection())

@@ -124,7 +124,7 @@ class ServerConnection:
                 list_roots_callback=self._roots if self._root is not None else None,
             )
             async with self._session, anyio.create_task_group() as tasks:
-                async with asyncio.timeout(self._patience_s):
+                async with asyncio.timeout(self._start_timeout_s):
                     await self._agree()
                 if self._modern and self._tells_changes:
                     tasks.start_soon(self._follow)
@@ -170,7 +170,7 @@ class ServerConnection:
     def why(self, error: BaseException | None = None) -> tuple[str, str]:
         """Why the connection is over, as parts of a sentence: in a few words of ours, and with all that is known."""
         ended = self._transport.ended()
-        brief, detail = _reason(error, self.server, self._patience_s)
+        brief, detail = _reason(error, self.server, self._start_timeout_s)
         parts = (ended, "" if ended and detail == _CLOSED else detail, self._transport.words())
         full = "; ".join(part for part in parts if part)
         if self.server.url is not None:  # the path of an address may be a key
@@ -178,7 +178,7 @@ class ServerConnection:
         return ended or brief, cut(full, _LONGEST_WHY)
 
     @property
-    def _patience_s(self) -> float:
+    def _start_timeout_s(self) -> float:
         return self.server.start_timeout_s or self.settings.start_timeout_s
 
     async def tools(self) -> tuple[ListedTool, ...]:
@@ -188,8 +188,8 @@ class ServerConnection:
         able = self._session.server_capabilities
         read: list[ListedTool | str] = []
         if able is not None and able.tools is not None:
-            async with asyncio.timeout(self._patience_s):
-                read = await self._pages(time.monotonic() + self._patience_s)
+            async with asyncio.timeout(self._start_timeout_s):
+                read = await self._pages(time.monotonic() + self._start_timeout_s)
         self.warnings = translation.few((*self.wire.left_out, *(item for item in read if isinstance(item, str))))
         return tuple(item for item in read if isinstance(item, ListedTool))
 
@@ -313,7 +313,7 @@ class ServerConnection:
         )
 
 
-def _reason(error: BaseException | None, server: McpServer, patience_s: float) -> tuple[str, str]:
+def _reason(error: BaseException | None, server: McpServer, timeout_s: float) -> tuple[str, str]:
     """What went wrong: in words of ours that hold nothing of the server's, and with what it said. Of several things the
     first. Never an address with what it carries."""
     while isinstance(error, BaseExceptionGroup):
@@ -321,7 +321,7 @@ def _reason(error: BaseException | None, server: McpServer, patience_s: float) -
     if error is None:
         return _CLOSED, _CLOSED
     if isinstance(error, TimeoutError):
-        late = f"it did not answer within {patience_s:g} s"
+        late = f"it did not answer within {timeout_s:g} s"
         return late, late
     if isinstance(error, ConnectionLost):
         return str(error), str(error)

@@ -64,16 +64,16 @@ class Hub:
         self._starting = asyncio.Lock()
         self._started = self._closed = False
 
-    async def start(self, patience_s: float | None = None) -> None:
+    async def start(self, timeout_s: float | None = None) -> None:
         """Start every server that may be; returns when each has answered or failed once. HoldfastError without the SDK.
 
-        None is waited for longer than its `start_timeout_s`, nor longer than `patience_s` where that is given; what
+        None is waited for longer than its `start_timeout_s`, nor longer than `timeout_s` where that is given; what
         comes later is told to those who are attached.
         """
         async with self._starting:
-            await self._start(patience_s)
+            await self._start(timeout_s)
 
-    async def _start(self, patience_s: float | None) -> None:
+    async def _start(self, timeout_s: float | None) -> None:
         if any(not server.blocked for server in self._servers.values()):
             await asyncio.to_thread(_require)
         if self._started or self._closed:
@@ -86,7 +86,7 @@ class Hub:
         for link in self._links.values():
             link.start()
         try:
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(timeout_s):
                 for link in self._links.values():
                     await link.settled.wait()
         except TimeoutError:

@@ -62,13 +62,13 @@ class ServerLink:
         else:
             self._task = asyncio.create_task(self._run(), name=f"mcp {self.server.name}")
 
-    async def close(self, patience_s: float) -> None:
+    async def close(self, timeout_s: float) -> None:
         """Stop the server and wait for its end; after so many seconds without asking."""
         self._closing = True
         self._wake.set()
         if self._task is not None:
             if self._connection is not None:
-                await asyncio.wait({self._task}, timeout=patience_s)
+                await asyncio.wait({self._task}, timeout=timeout_s)
             self._task.cancel()
             await asyncio.wait({self._task})
         if self.state != "blocked":
