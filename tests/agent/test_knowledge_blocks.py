@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from holdfast.config.sections.cache import CacheSettings
-from holdfast.records import Usage
 from holdfast.simulator.faults import Fault, Options
 from tests.agent.bench import MODELS, Bench, calls
 from tests.agent.knowledge_bench import LONG, KnowledgeBench, knowledge_news
@@ -121,62 +120,6 @@ async def test_e20_e21_openai_dialects_get_both_texts_joined_by_an_empty_line(tm
         assert composed.preferences
         system = raw["instructions"] if dialect == "openai_responses" else raw["messages"][0]["content"]
         assert system == "\n\n".join((composed.system, composed.preferences, session.state.context))
-
-
-def split(used: Usage) -> tuple[int, int, int, int]:
-    return used.read, used.written_for("1h"), used.written_for("5m"), used.input
-
-
-class TestTheCostTable:
-    """The three rows of the seed, with the counts of the provider. Blocks 0 and 1 stand behind the tools, which are
-    written with them."""
-
-    async def begun(self, bench: KnowledgeBench) -> Any:
-        bench.prefer("Short answers", LIKES)
-        self.entry = bench.add("Deployment rule", RULE)
-        return await bench.begin("How does the deployment work?")
-
-    async def test_e5_e7_e8_e17_from_turn_1_to_2_blocks_0_and_1_are_reads(self, tmp_path: Path) -> None:
-        async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
-            session = await self.begun(bench)
-            bench.known.edit(self.entry.id, content="Deployments need a review. " + LONG)
-            await session.ask("And now?")
-            await session.ask("And then?")
-            first, second, third = map(split, bench.used())
-            stable = first[1]
-            assert first == (0, stable, first[2], 0)
-            assert stable > 0
-            assert second[:2] == (stable, 0)  # tools and blocks 0 and 1, and not one token more
-            assert second[2] > first[2]  # block 2 and the messages, written anew for five minutes
-            assert third[:2] == (stable + second[2], 0)  # nothing changed: everything is read
-            assert bench.sent_by[1][1] == "memory_block_changed"
-            assert not bench.breaks()
-
-    async def test_e9_e18_curation_changes_preferences_and_block_1_stays(self, tmp_path: Path) -> None:
-        async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
-            session = await self.begun(bench)
-            (liked,) = bench.known.entries(categories=["preference"])
-            bench.known.edit(liked.id, content="Answers are long. " + LONG)
-            bench.prefer("Tea", "Tea is preferred to coffee.")
-            await session.ask("And now?")
-            first, second = map(split, bench.used())
-            assert bench.system(0)[1] == bench.system(1)[1]
-            assert second[:2] == (first[1] + first[2], 0)  # nothing before the news is processed again
-            assert not bench.breaks()
-
-    @pytest.mark.parametrize(("pause", "reads"), [(3_500, True), (3_700, False)])
-    async def test_e6_e11_e19_a_session_within_the_hour_reads_blocks_0_and_1(
-        self, tmp_path: Path, pause: int, reads: bool
-    ) -> None:
-        async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
-            await self.begun(bench)
-            bench.prefer("Tea", "Tea is preferred to coffee.")  # curation
-            bench.clock.advance(pause)
-            await bench.begin("Something else, and another day.")
-            first, second = map(split, bench.used())
-            assert (bench.system(0)[1] == bench.system(1)[1]) is reads
-            assert second[0] == (first[1] if reads else 0)
-            assert ("Tea is preferred" in bench.system(1)[1]["text"]) is not reads
 
 
 async def test_e11_the_stable_block_outlives_curation_and_resuming_hours_later(tmp_path: Path) -> None:

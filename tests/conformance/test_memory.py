@@ -61,18 +61,23 @@ def parts(bench: KnowledgeBench) -> list[Parts]:
     return [Parts(bench.engine, raw) for _, _, raw in bench.sent]
 
 
-async def test_e5_e8_e17_cost_row_1_to_the_token(tmp_path: Path) -> None:
-    """Context memory changes from turn 1 to 2: blocks 0 and 1 are read, block 2 and the messages are written anew."""
+async def test_e5_e7_e8_e17_cost_row_1_to_the_token(tmp_path: Path) -> None:
+    """Context memory changes from turn 1 to 2: blocks 0 and 1 are read, block 2 and the messages are written anew for
+    five minutes. Nothing changes from turn 2 to 3, and everything is read."""
     async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
         session = await begun(bench)
         (rule,) = bench.known.entries(categories=["gotcha"])
         bench.known.edit(rule.id, content="Deployments need a review. " + LONG)
         await session.ask("And now?")
-        one, two = parts(bench)
-        first, second = map(split, bench.used())
+        await session.ask("And then?")
+        one, two, three = parts(bench)
+        first, second, third = map(split, bench.used())
         assert one.stable == two.stable > 2_000
         assert first == (0, one.stable, one.rest, 0)
         assert second == (one.stable, 0, two.rest, 0)
+        assert third == (one.stable + two.rest, 0, three.rest - two.rest, 0)
+        assert bench.sent_by[1][1] == "memory_block_changed"
+        assert not bench.breaks()
 
 
 async def test_e9_e18_cost_row_2_to_the_token(tmp_path: Path) -> None:
@@ -87,18 +92,23 @@ async def test_e9_e18_cost_row_2_to_the_token(tmp_path: Path) -> None:
         first, second = map(split, bench.used())
         assert first == (0, one.stable, one.rest, 0)
         assert second == (one.stable + one.rest, 0, two.rest - one.rest, 0)
+        assert bench.system(0)[1] == bench.system(1)[1]
+        assert not bench.breaks()
 
 
-async def test_e6_e19_cost_row_3_to_the_token(tmp_path: Path) -> None:
-    """A new session within the hour, after curation: blocks 0 and 1 are read, its own context is written."""
+@pytest.mark.parametrize(("pause", "reads"), [(3_500, True), (3_700, False)])
+async def test_e6_e11_e19_cost_row_3_to_the_token(tmp_path: Path, pause: int, reads: bool) -> None:
+    """A new session within the hour, after curation: blocks 0 and 1 are read, its own context is written. Behind the
+    hour both are written anew, with what was curated."""
     async with KnowledgeBench(tmp_path, memory=BLOCKS, cache=SEED) as bench:
         await begun(bench)
         bench.prefer("Tea", "Tea is preferred to coffee.")
-        bench.clock.advance(3_500)
+        bench.clock.advance(pause)
         await bench.begin("Something else, and another day.")
         one, two = parts(bench)
-        assert one.stable == two.stable
-        assert split(bench.used()[1]) == (one.stable, 0, two.rest, 0)
+        assert split(bench.used()[1]) == ((one.stable, 0, two.rest, 0) if reads else (0, two.stable, two.rest, 0))
+        assert (bench.system(0)[1] == bench.system(1)[1]) is reads
+        assert ("Tea is preferred" in bench.system(1)[1]["text"]) is not reads
 
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "passthrough"])

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.sections.agent import SkillsSettings
 from holdfast.skills import SessionSkills, load_skills, validate_dir
-from tests.skills.skill_files import write_file, write_skill
+from tests.skills.skill_files import write_skill
 
 DOCS = Path(__file__).parents[2] / "docs" / "skills.md"
 
@@ -33,15 +32,6 @@ def test_d72_a_version_tells_bodies_apart_and_vouches_for_nothing(tmp_path: Path
     (skill,) = load_skills(global_dir=tmp_path, workspace_dir=None).list_skills()
     assert skill.version == "d4cfd6ddae967cf4"
     assert not any("sign" in each.message for each in validate_dir(made))
-
-
-def test_d72_a_session_reloads_nothing_and_the_next_one_everything(tmp_path: Path) -> None:
-    made = write_skill(tmp_path / ".holdfast" / "skills", "pdf", body="Old.\n")
-    settings = SkillsSettings(roots=(".holdfast/skills",))
-    running = SessionSkills.begin(settings, tmp_path)
-    write_file(made, (made / "SKILL.md").read_text().replace("Old.", "New."))
-    bodies = [each.store.list_skills()[0].body for each in (running, SessionSkills.begin(settings, tmp_path))]
-    assert bodies == ["Old.\n", "New.\n"]
 
 
 def test_d66_the_documentation_says_that_allowed_tools_is_no_gate() -> None:

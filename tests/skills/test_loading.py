@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.sections.agent import SkillsSettings
-from holdfast.skills.loader import load_roots, load_skills, roots_of, skill_store_factory
+from holdfast.skills.loader import load_roots, load_skills, roots_of
 from holdfast.skills.skill import ShadowedSkill, SkillRoot
 from holdfast.skills.store import SkillStore
 from tests.skills.skill_files import skill_text, write_file, write_skill
@@ -376,19 +376,3 @@ def test_roots_come_from_the_configuration(tmp_path: Path) -> None:
         SkillRoot(Path("/opt/skills"), "global"),
     )
     assert [root.source for root in roots_of(settings, None)] == ["global", "global"]
-
-
-def test_d63_each_new_session_sees_what_was_edited(tmp_path: Path) -> None:
-    home, workspace = tmp_path / "home", tmp_path / "workspace"
-    factory = skill_store_factory(SkillsSettings(roots=(str(home), ".holdfast/skills")), workspace)
-    first = factory()
-    assert len(first) == 0
-    write_skill(home, "pdf", body="old")
-    second = factory()
-    write_skill(home, "pdf", body="new")
-    write_skill(workspace / ".holdfast" / "skills", "zip")
-    third = factory()
-    assert (names(first), names(second), names(third)) == ([], ["pdf"], ["pdf", "zip"])
-    assert [skill.source for skill in third.list_skills()] == ["global", "workspace"]
-    assert second.get("pdf").body == "old"  # type: ignore[union-attr]
-    assert third.get("pdf").body == "new"  # type: ignore[union-attr]
