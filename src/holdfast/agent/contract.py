@@ -76,7 +76,7 @@ class KeyMissing(HoldfastError):
 
 
 class Watch:
-    """What somebody who watches a turn is told, as it happens. Every method may be left as it is."""
+    """Callbacks for whoever watches a turn; each does nothing unless it is overridden."""
 
     def piece(self, kind: Literal["text", "thinking", "tool"], text: str) -> None:
         """A piece of the answer; of a call it is the tool's name."""

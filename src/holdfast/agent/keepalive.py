@@ -1,7 +1,7 @@
 """Keep-alive pings for conversations that wait for their user.
 
-Whether one pays, and when it is due, is the engine's to say (`cache.keepalive`); here they are sent, by the provider
-and with the key of the conversation itself. Nobody waits for one, and one that fails is no more than that.
+The engine decides whether one pays and when it is due (`cache.keepalive`); here they are sent, with the provider and
+the key of the conversation. No request waits for a ping, and a failed one has no consequence.
 """
 
 from __future__ import annotations

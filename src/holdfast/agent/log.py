@@ -1,8 +1,8 @@
 """Sessions on disk: one event a line, appended and never changed.
 
 A line that was begun when the process was killed is cut off when the log is opened for writing; the cut bytes are kept
-beside it. From a damaged line on nothing is read; before anything is appended, the whole file is copied. Whoever writes
-holds the log alone; reading needs no lock.
+beside it. From a damaged line on nothing is read; before anything is appended, the whole file is copied. A writer holds
+an exclusive lock; reading needs none.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Log:
         return copy
 
     def close(self) -> None:
-        """Let others have it. A log that is closed stays closed."""
+        """Release the log, for good."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -189,7 +189,7 @@ class Log:
 
 
 def log_path(directory: Path, id: str) -> Path:
-    """Where a session is kept. Ids come from users: what could be a path is none."""
+    """The file of a session. Ids come from users: one that could be a path is refused."""
     if not _ID.fullmatch(id):
         raise HoldfastError(
             f"{id[:80]!r} is no id of a session; use up to 64 letters, digits, dots, dashes and underscores"
@@ -260,7 +260,7 @@ def _lock(descriptor: int, id: str) -> None:
 
 
 def _keep(path: Path, torn: bytes) -> None:
-    """Nothing is thrown away, not even what nobody can read."""
+    """Save the bytes that were cut off."""
     beside = path.with_name(path.name + TORN)
     descriptor = os.open(beside, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _OWN, 0o600)
     with os.fdopen(descriptor, "ab") as file:

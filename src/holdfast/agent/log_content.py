@@ -138,9 +138,9 @@ def _json(line: bytes) -> None:
 
 
 def _folded(state: Projection, envelope: Envelope, *, whole: bool) -> Projection:
-    """The state with one more event, which has to be of use to whoever goes on from it. In a `whole` line, one whose
-    checksum fits, a value of unknown form is another version's; an event that does not fit those before it shows that
-    lines are missing, which is damage all the same."""
+    """The state with one more event. In a `whole` line, one with a matching checksum, a value of unknown form comes
+    from another version; an event that does not follow from those before it means that lines are missing, which is
+    damage."""
     try:
         if isinstance(envelope.payload, SessionState):
             for stored in (envelope.payload.tools, envelope.payload.skills):

@@ -90,7 +90,7 @@ def offloads(host: Sessions, state: Projection) -> tuple[Path, ...]:
 
 
 def salvage(log: Log) -> tuple[SessionSalvaged, ...]:
-    """Go on from what stands before the damage of a log, if there is any, and say so. The damaged file is kept."""
+    """Cut a damaged log before the damage, keep a copy of the file, and give the event that says so."""
     damage = log.damage
     if damage is None:
         return ()

@@ -179,7 +179,7 @@ def shared_head(session: Session, body: Body) -> str | None:
 
 
 def summary_block(session: Session) -> str | None:
-    """Where the summary of a compaction stands, for the one dialect whose zones begin with it."""
+    """The block of the compaction's summary, for the one dialect with zones that begin there."""
     window = session.state.window
     for place, entry in enumerate(window.entries if session.dialect == "anthropic" else ()):
         if isinstance(entry, Compacted):

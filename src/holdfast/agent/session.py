@@ -111,7 +111,7 @@ class Session:
         self.reading: set[str] = set()
         """Models that have read something of this conversation from a cache."""
         self._surfaced: list[Envelope] = []
-        """What tools have told of the knowledge store in answers that are not in the log yet."""
+        """Events of the knowledge store from tools whose answers are not in the log yet."""
         self.redeclared = False
         """Whether the tools array is another one than the log says."""
         self._stored = (b"", "")
@@ -391,7 +391,7 @@ class Session:
     async def delegate(
         self, tasks: Sequence[Task], *, awaited: bool = True, watch: Watch | None = None, cancel: Cancel | None = None
     ) -> tuple[DelegateResult, ...]:
-        """Give tasks to sub-agents. Where nobody waits for their results, the next turn is told of them."""
+        """Give tasks to sub-agents. Results that are not `awaited` reach the next turn."""
         check_tasks(tasks, watch, cancel)
         return await self.crew.run(
             tasks, awaited=awaited, watch=watch or Watch(), cancel=cancel or Cancel(), tool=delegate_tool(self)

@@ -150,7 +150,7 @@ def _label(item: os.DirEntry[str], at: int) -> str:
 
 
 def _shown(name: str) -> str:
-    """A name on one line. A space before it would repository_of like another level."""
+    """A name on one line. A space before it would look like another level."""
     text = printable(name)
     return f"\\x20{text[1:]}" if text.startswith(" ") else text
 

@@ -92,8 +92,8 @@ class MemoryFiles:
         self._settings = settings
 
     def read(self, file: File) -> str:
-        """What a file says, as a model may be told it: empty where there is none, with a note where not all of it can
-        be shown. Never an error: a session must begin whatever somebody put there."""
+        """The text of a file as a model may see it: empty if there is none, with a note if not all of it can be shown.
+        Never raises: a session must begin whatever the file holds."""
         store, hard = STORES[file], self.caps(file)[1]
         try:
             content = _content(*load(self._real(), self._folder, store, _MOST))

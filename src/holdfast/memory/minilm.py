@@ -204,8 +204,8 @@ def _read(path: Path, kind: type[S]) -> S:
 
 
 def _listed(path: Path) -> tuple[dict[str, _Tensor], int]:
-    """The tensors of a safetensors file, and where their bytes begin: eight bytes say how long the JSON is that lists
-    them, then it stands there, then they do."""
+    """The tensors of a safetensors file, and where their bytes begin: eight bytes with the length of a JSON header, the
+    header, then the tensors."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

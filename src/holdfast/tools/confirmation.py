@@ -203,7 +203,8 @@ def _subject(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str 
 
 
 def _leads(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str:
-    """Where its paths really lead: whoever says yes to `notes.txt` must know that it is a link to a hook of git's."""
+    """The real targets of its paths: `notes.txt` may be a link to a git hook, and the user must know before saying
+    yes."""
     links = ""
     for touch in tool.paths:
         for path in touch.named(input):

@@ -151,7 +151,7 @@ class Masker:
     ) -> EditRequests:
         """What to ask the engine for with this request. `fence` is called if `engine.fence` has to be known; `already`
         are the lane's recorded edits; `defined` are the tools whose schemas the request has elsewhere than in discovery
-        results; the rest is as for `masks`. Say with `decided` what came of it."""
+        results; the rest is as for `masks`. `settle` then takes the decision of the engine."""
         self._pending = NOTHING
         results = sites(body, prompt)
         unmasked = _unmasked(results, prompt, already)

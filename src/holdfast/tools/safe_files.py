@@ -75,7 +75,7 @@ def open_file(base: Path, parts: Sequence[str]) -> BinaryIO:
 
 
 def put_file(base: Path, parts: Sequence[str], data: bytes, *, mode: int | None = None) -> None:
-    """Write a file as a whole, with the directories that are missing. Whoever looks sees the old one or the new one.
+    """Write a file as a whole, with the directories that are missing. A reader sees the old one or the new one.
 
     An existing file keeps its permissions, and one that we may not write stays as it is. `mode` beats both.
     """

@@ -142,8 +142,8 @@ class ToolSet:
         return (*self._declared, *(waiting(definition) for definition in self._deferred.values()))
 
     def allowed(self) -> tuple[str, ...] | None:
-        """The functions that may be called, for OpenAI's `allowed_tools`, where one that the model knows has vanished:
-        it stays in the array and is ruled out beside it, which keeps the prefix. Others refuse such a choice."""
+        """The functions for OpenAI's `allowed_tools`, if a tool that the model knows has vanished: the array, and with
+        it the prefix, stays as it is. Other providers refuse such a choice."""
         late = self._recent if self.carrier == "additional" else ()
         names = dict.fromkeys((*self.declared, *late))
         takes = self.facts.provider == "openai" and self.dialect.startswith("openai")

@@ -1,8 +1,7 @@
-"""What still holds although the entry that said it goes: the latest that was told of settings, tool servers and the
-surroundings, and what the user asked last. Memory and goal are told again by those who keep them.
+"""Facts that still hold although their entry is removed: the latest of settings, tool servers and the surroundings, and
+the user's last message. Memory and goal are repeated by their own modules.
 
-It is carried from summary to summary: a summary begins with it, every line of it quoted, so that it can be read back
-whatever it says.
+Facts pass from summary to summary: each summary begins with them, every line quoted, so that any text can be read back.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def carried_facts(dropped: Sequence[Entry], remaining: Sequence[Entry]) -> Facts
 
 
 def facts(entries: Iterable[Entry]) -> dict[str, str]:
-    """The latest that entries say of anything."""
+    """The latest fact about each subject."""
     latest: dict[str, str] = {}
     for entry in entries:
         for about, text, _ in _facts(entry):
@@ -58,7 +57,7 @@ def facts(entries: Iterable[Entry]) -> dict[str, str]:
 
 
 def _facts(entry: Entry) -> Iterable[tuple[str, str, Event | None]]:
-    """What an entry says of anything, and the event that says it anew, where there is one."""
+    """The facts of an entry: subject, text, and the event that repeats it, if there is one."""
     if isinstance(entry, Compacted):
         yield from ((about, text, _event(about, text)) for about, text in read(entry.text).items())
     for item in entry.items if isinstance(entry, Timeline) else ():
@@ -77,7 +76,7 @@ def _facts(entry: Entry) -> Iterable[tuple[str, str, Event | None]]:
 
 
 def told_again(dropped: Sequence[Entry], remaining: Sequence[Entry]) -> tuple[Event, ...]:
-    """The events that say it anew, where no summary does: also what only a summary said that goes."""
+    """The events that repeat the facts of dropped entries, where no summary does; also those of a dropped summary."""
     missing = carried_facts(dropped, remaining)
     again = {
         about: event for entry in dropped for about, _, event in _facts(entry) if event is not None and about in missing

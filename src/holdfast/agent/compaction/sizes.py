@@ -143,8 +143,8 @@ def measured(session: Session) -> Sizes:
 
 
 def counted(state: Projection) -> int:
-    """Tokens of the last answer and its prompt, 0 where that prompt is not what stands in the window now: nobody has
-    counted since a reset, and nobody counts what was broken off."""
+    """Tokens of the last answer and its prompt; 0 if the window has changed since: after a reset, or an answer that was
+    cut, there is no count yet."""
     turn, last = _last_turn(state), state.last
     if last is None or turn is None or state.window.sent < turn:
         return 0

@@ -159,8 +159,7 @@ def outline(entries: Sequence[Entry], bounds: Bounds, *, earlier: str = "") -> s
 
 
 def middle_out(lines: Sequence[str], most: int) -> list[str]:
-    """Lines with those in the middle left out where they are too many: the beginning says what it was about, the end
-    where it stands."""
+    """The first and the last lines, where there are too many: the subject, and the present state."""
     if len(lines) <= most:
         return list(lines)
     front = most // 3

@@ -1,2 +1,2 @@
-"""How sub-agents are put to work: who goes first (`holding`), what they are told and what is told of them (`texts`),
-one of them at work (`working`), and all of one session's together (`crew`)."""
+"""How sub-agents are put to work: which one goes first (`prefix_warmup`), their prompts and reports (`texts`), and all
+of one session's together (`crew`)."""

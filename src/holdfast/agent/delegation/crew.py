@@ -160,8 +160,8 @@ class Crew:
     async def run(
         self, tasks: Sequence[Task], *, awaited: bool, watch: Watch, cancel: Cancel, tool: Tool, turn: str | None = None
     ) -> tuple[DelegateResult, ...]:
-        """Give these tasks to sub-agents. Where they are awaited, what became of them; else who was started, and what
-        they report is told to the session together, once all are done; `tool` says how long a report may be."""
+        """Give these tasks to sub-agents; returns their results if they are `awaited`. If not, it returns those that
+        were started, and the session gets all reports together when the last one is done. `tool` limits a report."""
         self._check(tasks)
         works = await self._engaged(tasks, awaited, turn)
         for work in works:

@@ -1,4 +1,4 @@
-"""What a sub-agent is told, what is told of it, and how its question is found. Prompts are made of these: the same
+"""The prompts and reports of sub-agents, and how a question is found in a report. These texts go into prompts: the same
 values give the same text."""
 
 from __future__ import annotations

@@ -332,7 +332,7 @@ def _task_updated(state: Projection, event: TaskUpdated, envelope: Envelope) -> 
 
 
 def _memory_updated(state: Projection, event: MemoryUpdated, envelope: Envelope) -> Projection:
-    """Only where it says what the memory holds now: elsewhere the model reads it by other means."""
+    """Only with the text of the file: without it the model reads the file by other means."""
     if not event.text:
         return state
     return _queued(state, entries.MemoryChanged(at=envelope.at, seq=state.events, store=event.store, text=event.text))

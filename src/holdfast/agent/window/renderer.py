@@ -124,8 +124,7 @@ def _renamed(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def _blank(block: Block, dialect: str) -> bool:
-    """A text that providers refuse. Gemini seals its thoughts with empty texts: there it is what stands beside them
-    that counts."""
+    """Whether a text is blank, which providers refuse. Gemini signs its thoughts on empty texts: those are kept."""
     if not isinstance(block, Text) or block.text.strip():
         return False
     return not (block.extra and dialect == "gemini")

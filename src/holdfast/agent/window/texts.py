@@ -109,7 +109,7 @@ def one_line(text: str, most: int = _LINE) -> str:
 
 
 def zone(name: str) -> tzinfo:
-    """The zone of this name, for whoever sets it: one that nobody knows is an error."""
+    """The zone of this name; HoldfastError for an unknown one."""
     known_zone = zone_of(name)
     if known_zone is None:
         raise HoldfastError(
@@ -119,7 +119,7 @@ def zone(name: str) -> tzinfo:
 
 
 def zone_of(name: str) -> tzinfo | None:
-    """The zone of this name; None for one that nobody knows."""
+    """The zone of this name; None for an unknown one."""
     if name == "UTC":  # the default needs no data of the machine
         return UTC
     try:

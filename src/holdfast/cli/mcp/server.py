@@ -1,6 +1,6 @@
 """`holdfast mcp` as a server on standard input and output: three tools whose list never changes.
 
-Knows the protocol only; what the tools do is in `mcp_explain` and `mcp_tools`. Everything that goes wrong in a call is
+Knows the protocol only; what the tools do is in `explain` and `tools`. Everything that goes wrong in a call is
 an answer to it.
 """
 

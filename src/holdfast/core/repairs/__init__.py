@@ -1,6 +1,6 @@
 """Repairs of what clients do to their own prefix: which order, which first value, what is told instead.
 
-Pure decisions on texts and digests. Knows nothing of how a body is spelled; `engine.repairing` applies them.
+Pure decisions on texts and digests. Knows nothing of how a body is spelled; `engine.repairs` applies them.
 """
 
 from typing import TYPE_CHECKING

@@ -236,7 +236,7 @@ def sniff(path: Path) -> str | None:
 
 
 def sources(paths: Sequence[Path]) -> list[Source]:
-    """The logs under the paths, each once, in a fixed order; see `walking`."""
+    """The logs under the paths, each once, in a fixed order."""
     seen: SeenFiles = set()
     all_sources: list[Source] = []
     for path in paths:

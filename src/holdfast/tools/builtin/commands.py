@@ -234,7 +234,7 @@ def _background(
 
 
 def _emit_end(emit: Callable[[Event], None], unreported: list[str], group: ProcessGroup) -> None:
-    """Say once that it ended, and not before it was said that it began: whoever comes second of the two who know."""
+    """Emit the end once, and only after the beginning was emitted: the second of the two callers does it."""
     with contextlib.suppress(IndexError):
         emit(ProcessExited(process=unreported.pop(), exit_code=group.code, background=True))
 

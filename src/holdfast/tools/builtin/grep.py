@@ -1,4 +1,4 @@
-"""grep_files: a search for a pattern in the files of the workspace, in a program of its own (see `searching`)."""
+"""grep_files: a search for a pattern in the files of the workspace, in a program of its own (`grep_program`)."""
 
 from __future__ import annotations
 

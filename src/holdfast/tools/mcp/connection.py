@@ -352,7 +352,7 @@ def _size(item: ListedTool | str) -> int:
 
 
 def _read(tools: list[types.Tool], deadline: float) -> list[ListedTool | str]:
-    """Until nobody waits for it any more: a thread cannot be cancelled, and keeps the process."""
+    """The tools that are read before the deadline: a thread cannot be cancelled, and would keep the process alive."""
     return [
         translation.listed(
             tool.name,

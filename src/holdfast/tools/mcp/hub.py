@@ -96,7 +96,7 @@ class Hub:
             raise
 
     async def close(self) -> None:
-        """End every connection and every program that was started. Nobody is told: the sessions end too."""
+        """End every connection and every program that was started, without an event: the sessions end too."""
         self._closed = True
         self._owners.clear()
         self._bus = None
@@ -127,7 +127,7 @@ class Hub:
     def attach(
         self, owner: ToolArrayOwner, *, session: str | None = None, listener: Callable[[Event], None] | None = None
     ) -> None:
-        """Tell this owner of changes from now on; `session` is whose events they are, and `listener` gets them too."""
+        """Notify this owner of changes from now on. Events are those of `session`, and `listener` gets them too."""
         self._owners[id(owner)] = (owner, session)
         if listener is not None:
             self._listeners[id(owner)] = listener
