@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent import Sessions, open_agent
+from holdfast.agent import Session, Sessions, open_agent
 from holdfast.records import Request, Text, ToolResult
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
@@ -45,6 +45,13 @@ class Opened:
 
     def __init__(self, sessions: Sessions, sent: list[bytes], clock: VirtualClock, simulator: Simulator) -> None:
         self.sessions, self.clock, self.simulator, self._sent = sessions, clock, simulator, sent
+
+    async def begin(self, *texts: str, **options: Any) -> Session:
+        """A new session in which the user says these things, one after the other."""
+        session = await self.sessions.create(**options)
+        for text in texts:
+            await session.ask(text)
+        return session
 
     @property
     def bodies(self) -> list[dict[str, Any]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from holdfast import facts
-from holdfast.agent.contract import Task
+from holdfast.agent.contract import DelegateResult, Task
 from holdfast.agent.session import Session
 from holdfast.config.keys import Settings
 from holdfast.config.sections.agent import DelegatesSettings
@@ -147,6 +147,15 @@ class Door:
                 yield _Slow(answering, gates[0]) if gates else answering
         finally:
             self.inside -= 1
+
+
+async def delegated(
+    bench: Bench, reports: Sequence[str], *, shut: Sequence[str] = (), **options: Any
+) -> tuple[Door, asyncio.Task[tuple[DelegateResult, ...]]]:
+    """A session that gives a task to a sub-agent for each report, and the door that they go through."""
+    session, door = await parent(bench, **options), Door(bench, *reports)
+    door.shut(*shut)
+    return door, asyncio.create_task(session.delegate(tasks(*reports)))
 
 
 class _Slow:

@@ -99,8 +99,7 @@ async def test_a_session_that_goes_on_sends_what_it_began_with(
     """Whatever is set by then; one that began before there were keys sends none."""
 
     async with opened(tmp_path, flags={"agent.model": SOL, **begun}) as agent:
-        session = await agent.sessions.create()
-        await session.ask("Hello.")
+        session = await agent.begin("Hello.")
         first = agent.bodies[-1]
     async with opened(tmp_path, flags={"agent.model": SOL, **later}) as agent:
         again = await agent.sessions.resume(session.id)

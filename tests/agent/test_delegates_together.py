@@ -10,7 +10,7 @@ import pytest
 from holdfast.agent.delegation.prefix_warmup import PrefixWarmup
 from holdfast.config.sections.cache import CacheSettings
 from tests.agent.bench import MODELS, Bench, settings
-from tests.agent.subagents import Door, configured, delegating, do, numbered, parent, placed, tasks
+from tests.agent.subagents import Door, configured, delegated, delegating, do, numbered, parent, placed, tasks
 
 PATIENT = 60.0
 """Seconds that nobody waits for: what happens sooner was told to happen."""
@@ -21,10 +21,7 @@ MOST_OF_IT = 0.85
 async def test_the_others_wait_for_the_first_ones_first_token(tmp_path: Path) -> None:
     first, *others = reports = numbered(4)
     async with placed(tmp_path, configured(hold_s=PATIENT)) as bench:
-        session = await parent(bench)
-        door = Door(bench, *reports)
-        door.shut(first)
-        work = asyncio.create_task(session.delegate(tasks(*reports)))
+        door, work = await delegated(bench, reports, shut=[first])
         await door.came(first)
         await door.nobody_else(*others)
         door.let(first)
@@ -51,10 +48,7 @@ async def test_they_do_not_wait_for_the_rest_of_its_answer(tmp_path: Path) -> No
 async def test_they_wait_no_longer_than_they_are_told(tmp_path: Path) -> None:
     reports = numbered(3)
     async with placed(tmp_path, configured(hold_s=0.01)) as bench:
-        session = await parent(bench)
-        door = Door(bench, *reports)
-        door.shut(reports[0])
-        work = asyncio.create_task(session.delegate(tasks(*reports)))
+        door, work = await delegated(bench, reports, shut=[reports[0]])
         await door.came(*reports)  # and the first one's answer has not begun
         door.let()
         assert [each.status for each in await work] == ["completed"] * 3
@@ -64,10 +58,7 @@ async def test_they_wait_no_longer_than_they_are_told(tmp_path: Path) -> None:
 async def test_nobody_waits_where_the_parents_prefix_is_warm(tmp_path: Path, model: str) -> None:
     reports = numbered(4)
     async with placed(tmp_path, configured(model=MODELS[model], hold_s=PATIENT)) as bench:
-        session = await parent(bench, tokens=20_000, warm=True)
-        door = Door(bench, *reports)
-        door.shut(*reports)
-        work = asyncio.create_task(session.delegate(tasks(*reports)))
+        door, work = await delegated(bench, reports, shut=reports, tokens=20_000, warm=True)
         await door.came(*reports)
         door.let()
         await work
@@ -78,10 +69,7 @@ async def test_nobody_waits_where_the_parents_prefix_is_warm(tmp_path: Path, mod
 async def test_somebody_goes_ahead_where_it_is_not(tmp_path: Path, model: str) -> None:
     first, *others = reports = numbered(3)
     async with placed(tmp_path, configured(model=MODELS[model], hold_s=PATIENT)) as bench:
-        session = await parent(bench, tokens=20_000)
-        door = Door(bench, *reports)
-        door.shut(first)
-        work = asyncio.create_task(session.delegate(tasks(*reports)))
+        door, work = await delegated(bench, reports, shut=[first], tokens=20_000)
         await door.came(first)
         await door.nobody_else(*others)
         door.let()
@@ -95,10 +83,7 @@ async def test_nobody_waits_where_nothing_is_written_for_others(tmp_path: Path) 
     reports = numbered(3)
     config = settings(cache=CacheSettings(strategy="passthrough"))
     async with placed(tmp_path, config) as bench:
-        session = await parent(bench)
-        door = Door(bench, *reports)
-        door.shut(*reports)
-        work = asyncio.create_task(session.delegate(tasks(*reports)))
+        door, work = await delegated(bench, reports, shut=reports)
         await door.came(*reports)
         door.let()
         assert [each.status for each in await work] == ["completed"] * 3
@@ -149,10 +134,7 @@ def _a_day(bench: Bench) -> None:
 async def test_no_more_work_at_once_than_the_setting_says(tmp_path: Path) -> None:
     reports = numbered(5)
     async with placed(tmp_path, configured(concurrent=2)) as bench:
-        session = await parent(bench, warm=True)
-        door = Door(bench, *reports)
-        door.shut(*reports)
-        work = asyncio.create_task(session.delegate(tasks(*reports)))
+        door, work = await delegated(bench, reports, shut=reports, warm=True)
         await door.came(*reports[:2])
         await door.nobody_else(*reports[2:])
         door.let(reports[1])

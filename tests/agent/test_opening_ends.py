@@ -72,8 +72,7 @@ def test_what_it_opened_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 async def test_sessions_that_are_open_are_left_with_it(tmp_path: Path) -> None:
     async with opened(tmp_path) as agent:
-        session = await agent.sessions.create()
-        await session.ask("Hello.")
+        session = await agent.begin("Hello.")
     assert agent.sessions.open_sessions() == ()
     async with opened(tmp_path) as agent:
         again = await agent.sessions.resume(session.id)
@@ -82,8 +81,7 @@ async def test_sessions_that_are_open_are_left_with_it(tmp_path: Path) -> None:
 
 async def test_a_session_of_another_workspace_is_gone_on_with_there(tmp_path: Path) -> None:
     async with opened(tmp_path) as agent:
-        session = await agent.sessions.create()
-        await session.ask("Hello.")
+        session = await agent.begin("Hello.")
     (tmp_path / "elsewhere").mkdir()
     async with open_agent(tmp_path / "elsewhere", home=tmp_path / "home") as sessions:
         for go_on in (sessions.resume, sessions.fork):

@@ -42,8 +42,7 @@ async def test_c8_c21_what_was_declared_stays_so_when_it_is_resumed_and_for_its_
     """The next process has no such tool: the array stays all the same, or the prefix would be lost."""
 
     async with opened(tmp_path, tools=[tide], reply=obliging) as agent:
-        session = await agent.sessions.create()
-        await session.ask("SAY: Hello.")
+        session = await agent.begin("SAY: Hello.")
         (before,) = agent.bodies
     async with opened(tmp_path, reply=obliging) as agent:
         session = await agent.sessions.resume(session.id)
@@ -73,8 +72,7 @@ async def test_a69_a_body_that_was_loaded_before_a_restart_is_pointed_to(tmp_pat
     toml = '[skills]\nroots = ["library"]\n'
 
     async with opened(tmp_path, toml) as agent:
-        session = await agent.sessions.create()
-        await session.ask(calls(("skill_load", {"name": "pdf"})))
+        session = await agent.begin(calls(("skill_load", {"name": "pdf"})))
         assert "The body of pdf." in agent.results()[-1]
     async with opened(tmp_path, toml) as agent:
         session = await agent.sessions.resume(session.id)
@@ -119,9 +117,7 @@ async def test_settings_of_the_workspace_act(tmp_path: Path) -> None:
 
 async def test_a32_in_system_mode_what_the_agent_writes_is_said_in_the_system_text_alone(tmp_path: Path) -> None:
     async with opened(tmp_path, '[agent]\nvolatile = "system"\n') as agent:
-        session = await agent.sessions.create()
-        await session.ask(calls(("memory_add", {"file": "memory", "text": "the build needs make"})))
-        await session.ask("and on")
+        await agent.begin(calls(("memory_add", {"file": "memory", "text": "the build needs make"})), "and on")
         assert "the build needs make" in agent.system()
         assert "MEMORY.md says" not in said(agent)
 
@@ -145,12 +141,10 @@ async def test_a_model_that_takes_over_gets_tools_in_its_own_form(tmp_path: Path
     other = "deepseek:deepseek-chat"
 
     async with opened(tmp_path, '[tools.deferral]\nmode = "always"\ncarrier = "native"\n', tools=[tide]) as agent:
-        session = await agent.sessions.create()
-        await session.ask("hello")
+        session = await agent.begin("hello")
         session.set_model(other)
         await session.ask("hello")
-        begun = await agent.sessions.create(model=other)
-        await begun.ask("hello")
+        await agent.begin("hello", model=other)
         first, switched, its = agent.bodies
         assert "defer_loading" in json.dumps(first["tools"])
         assert switched["tools"] == its["tools"]
@@ -158,8 +152,7 @@ async def test_a_model_that_takes_over_gets_tools_in_its_own_form(tmp_path: Path
 
 async def test_a_session_that_has_ended_leaves_no_open_lane(tmp_path: Path) -> None:
     async with opened(tmp_path) as agent:
-        session = await agent.sessions.create()
-        await session.ask("hello")
+        session = await agent.begin("hello")
         await session.end()
         lane = session.lane.id
     (place,) = (tmp_path / "home").glob("*.db")
@@ -173,8 +166,7 @@ async def test_a34_the_documents_floors_are_one_setting_away(tmp_path: Path, ove
 
     toml = f'[facts]\noverrides = {overrides}\n[cache]\nstrategy = "two-point"\npadding = "off"\n'
     async with opened(tmp_path, toml, flags={"agent.model": "anthropic:claude-haiku-4-5"}) as agent:
-        session = await agent.sessions.create()
-        await session.ask("hello")
+        await agent.begin("hello")
         assert ("cache_control" in json.dumps(agent.bodies[0])) is marked
     assert facts.model("anthropic:claude-haiku-4-5").floor == 4_096  # of the process again
 

@@ -59,8 +59,7 @@ def alive(place: Path) -> bool:
 
 async def test_its_tools_are_declared_and_run_and_it_ends_with_the_agent(tmp_path: Path) -> None:
     async with opened(tmp_path, flags=own(tmp_path)) as agent:
-        session = await agent.sessions.create()
-        await session.ask(ASKS)
+        await agent.begin(ASKS)
         assert FORECAST in [each["name"] for each in agent.bodies[0]["tools"]]
         assert "Brest" in agent.results()[-1]
         assert alive(tmp_path)
@@ -75,8 +74,7 @@ async def test_where_the_program_wants_none_nothing_is_started_and_the_log_says_
     with caplog.at_level(logging.WARNING, "holdfast"):
         for _ in range(2):
             async with opened(tmp_path, flags=flags, mcp=False) as agent:
-                session = await agent.sessions.create()
-                await session.ask("Hello.")
+                await agent.begin("Hello.")
                 assert FORECAST not in [each["name"] for each in agent.bodies[0]["tools"]]
     assert not (tmp_path / "pid").exists()
     said = [record.getMessage() for record in caplog.records if "mcp.servers" in record.getMessage()]
@@ -97,8 +95,7 @@ def test_one_that_the_workspace_names_waits_for_approval(tmp_path: Path, caplog:
 
     async def names() -> list[str]:
         async with opened(tmp_path, flags=flags) as agent:
-            session = await agent.sessions.create()
-            await session.ask("Hello.")
+            await agent.begin("Hello.")
             return [each["name"] for each in agent.bodies[0]["tools"]]
 
     with caplog.at_level(logging.WARNING, "holdfast"):

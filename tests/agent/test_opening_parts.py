@@ -18,8 +18,7 @@ from tests.agent.open_agents import nothing_from_outside as nothing_from_outside
 
 async def test_the_hosts_own_tools_are_declared_and_run(tmp_path: Path) -> None:
     async with opened(tmp_path, tools=[tide]) as agent:
-        session = await agent.sessions.create()
-        await session.ask(calls(("tide", {"place": "Brest"})))
+        await agent.begin(calls(("tide", {"place": "Brest"})))
         assert "tide" in [each["name"] for each in agent.bodies[0]["tools"]]
         assert "3 m at Brest" in agent.results()[-1]
 
@@ -32,8 +31,7 @@ async def test_the_host_is_asked_before_a_tool_changes_something(tmp_path: Path)
         return Decision(False)
 
     async with opened(tmp_path, confirm=confirm, flags={"tools.confirm.mode": "ask"}) as agent:
-        session = await agent.sessions.create()
-        await session.ask(calls(("write_file", {"path": "new.txt", "content": "x"})))
+        await agent.begin(calls(("write_file", {"path": "new.txt", "content": "x"})))
     assert [question.tool for question in asked] == ["write_file"]
     assert not (tmp_path / "work" / "new.txt").exists()
 
@@ -42,12 +40,10 @@ async def test_the_hosts_persona_takes_the_place_of_ours(tmp_path: Path) -> None
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "AGENTS.md").write_text("Sort by date.", "utf-8")
     async with opened(tmp_path, persona="You sort the mail of a small company.") as agent:
-        session = await agent.sessions.create()
-        await session.ask("hello")
+        await agent.begin("hello")
         assert agent.system().startswith("You sort the mail of a small company.")
         assert "Sort by date." in agent.system()
-        own = await agent.sessions.create(system_prompt="You are a clerk.")
-        await own.ask("hello")
+        await agent.begin("hello", system_prompt="You are a clerk.")
         assert agent.system().startswith("You are a clerk.")
         assert "Sort by date." not in agent.system()
 
@@ -57,8 +53,7 @@ async def test_the_hosts_bus_hears_what_happens(tmp_path: Path) -> None:
     heard = bus.subscribe()
 
     async with opened(tmp_path, bus=bus) as agent:
-        session = await agent.sessions.create()
-        await session.ask("hello")
+        await agent.begin("hello")
     types = {envelope.type for envelope in heard.drain()}
     bus.close()
     assert {"session.started", "turn.completed"} <= types  # of the sessions
@@ -67,8 +62,7 @@ async def test_the_hosts_bus_hears_what_happens(tmp_path: Path) -> None:
 
 async def test_times_come_from_the_hosts_clock(tmp_path: Path) -> None:
     async with opened(tmp_path) as agent:
-        session = await agent.sessions.create()
-        await session.ask("hello")
+        await agent.begin("hello")
         assert "2027-01-15" in json.dumps(agent.bodies[0]["messages"][0])
 
 
@@ -92,8 +86,7 @@ async def test_an_agents_own_settings_count_in_its_sessions_and_in_its_plans(tmp
     (tmp_path / "work" / "CLERK.md").write_text("Sort by date.", "utf-8")
     async with opened(tmp_path, AGENTS) as agent:
         for name in ("", "clerk"):
-            session = await agent.sessions.create(agent=name)
-            await session.ask("hello")
+            await agent.begin("hello", agent=name)
         assert ["Sort by date." in agent.system(index) for index in (0, 1)] == [False, True]
         assert [json.dumps(body).count("cache_control") for body in agent.bodies] == [2, 0]
 
@@ -134,15 +127,13 @@ async def test_a73_a_workspaces_own_limits_of_skills_act(tmp_path: Path) -> None
 
     library(tmp_path, one=5, two=5, three=5, long=400)
     async with opened(tmp_path, LIMITS) as agent:
-        first = await agent.sessions.create()
-        await first.ask(calls(*(("skill_load", {"name": name}) for name in ("one", "two", "three"))))
+        await agent.begin(calls(*(("skill_load", {"name": name}) for name in ("one", "two", "three"))))
         one, two, three = agent.results()
         assert "The body of one." in one
         assert "The body of two." in two
         assert "The body of three." not in three
         assert "(limit 2)" in three
-        second = await agent.sessions.create()
-        await second.ask(calls(("skill_load", {"name": "long"})))
+        await agent.begin(calls(("skill_load", {"name": "long"})))
         (long,) = agent.results()
         assert "The body of long." not in long
         assert "60" in long

@@ -46,8 +46,7 @@ def test_c16_an_agents_completions_are_stored_if_the_settings_say_so(tmp_path: P
     async def main() -> dict[str, Any]:
         toml = f"[cache.openai]\nstore_completions = {json.dumps(on)}\n"
         async with opened(tmp_path, toml, flags={"agent.model": MODEL}) as agent:
-            session = await agent.sessions.create()
-            await session.ask("hello")
+            await agent.begin("hello")
             return agent.bodies[0]
 
     assert asyncio.run(main())["store"] is on
@@ -125,8 +124,7 @@ async def test_c22_what_the_system_text_is_made_of(tmp_path: Path) -> None:
     (folder / "SKILL.md").write_text("---\nname: pdf\ndescription: Fills forms.\n---\n\nDo it.\n", "utf-8")
     (tmp_path / "work" / "AGENTS.md").write_text("Run `make test` before you say that it works.", "utf-8")
     async with opened(tmp_path, '[skills]\nroots = ["library"]\n[cache]\npadding = "off"\n') as agent:
-        session = await agent.sessions.create()
-        await session.ask("hello")
+        await agent.begin("hello")
         text = agent.system()
     parts = [text.index(part) for part in (PERSONA, "# Security", "Run `make test`", "- pdf: Fills forms.")]
     assert parts == sorted(parts)

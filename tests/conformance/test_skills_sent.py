@@ -62,8 +62,7 @@ async def test_d1_d3_d4_d13_d14_d34_d36_d37_d64_the_index_of_what_is_on_disk(tmp
 
 async def test_d11_d38_without_skills_there_is_no_index(tmp_path: Path) -> None:
     async with opened(tmp_path, OFF) as agent:
-        session = await agent.sessions.create()
-        await session.ask("hello")
+        await agent.begin("hello")
         assert "skills\n" not in agent.system()
         assert "## Available" not in agent.system()
 
@@ -74,8 +73,7 @@ async def test_d9_d63_d72_a_session_keeps_the_skills_that_it_began_with_and_the_
     _, here = roots(tmp_path)
     write(here, "pdf", "Fills forms.")
     async with opened(tmp_path, OFF) as agent:
-        session = await agent.sessions.create()
-        await session.ask("hello")
+        session = await agent.begin("hello")
         before = agent.system()
         write(here, "pdf", "Signs forms.", "Another body.")
         write(here, "zip")
