@@ -193,7 +193,7 @@ def check_tasks(tasks: object, watch: object, cancel: object) -> None:
 
 
 def checked_event(event: object, fields: object) -> Event:
-    """An event as it is, or made of its type and fields."""
+    """Return an event, or build one from its type and fields."""
     if isinstance(event, Event) and fields is None:
         return event
     if not isinstance(event, str) or not (fields is None or isinstance(fields, Mapping)):

@@ -1,8 +1,8 @@
-"""Gemini's cached contents in the agent: the calls that the engine asks for beside its requests, carried out.
+"""Gemini's cached contents in the agent: makes the calls that the engine asks for besides its requests.
 
-The engine decides what to create, refresh and delete (`cache.gemini`). A call is made beside the request that asked for
-it and brought back to the engine; no request waits for one, and none fails because of one. Objects in use are looked
-after while their sessions are open, and deleted when these are closed.
+The engine decides what to create, refresh and delete (`cache.gemini`). The calls run concurrently with the requests,
+and their results go back to the engine; no request waits for one or fails because of one. Objects in use are refreshed
+while their sessions are open, and deleted when these are closed.
 """
 
 from __future__ import annotations

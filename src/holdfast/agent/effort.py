@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 DEFAULT = "default"
-"""What a user says for the provider's own default, which is sent as nothing at all."""
+"""The user's word for the provider's default, for which nothing is sent."""
 
 _LEAST_ANSWER = 1_024
 """Tokens of an answer that a budget for thinking leaves room for."""
@@ -57,9 +57,9 @@ def check_effort(model: str, effort: str) -> None:
 
 
 def first_effort(model: str, requested: str | None, setting: str | None, *, configured: bool) -> str:
-    """What a session begins with: what was asked for, or else the setting. One that the model does not take is an
-    error; but the setting speaks of the `configured` model, and where another one was named it may not fit: then
-    nothing is said to that one, and the user is told."""
+    """Return a session's first effort: the requested one or the setting. One that the model does not support is an
+    error. But the setting is meant for the `configured` model; if another one was chosen that does not support it, no
+    effort is sent and a warning is logged."""
     effort = requested or setting or ""
     if effort == DEFAULT:
         return ""

@@ -32,7 +32,7 @@ from holdfast.store import Store
 from holdfast.store import operations as op
 
 _TIMELINE: tuple[type[Event], ...] = (ProcessStarted, ProcessExited, MemoryUpdated, McpServerDisconnected)
-"""Of what tools tell, the conversation is told this."""
+"""Events of tools that are added to the conversation."""
 
 _LOG_ONLY: tuple[type[Event], ...] = (
     SessionComposed,
@@ -44,7 +44,7 @@ _LOG_ONLY: tuple[type[Event], ...] = (
     TurnAnswered,
     TurnToolsAnswered,
 )
-"""Nothing but the words of a conversation: they stand in its log and nowhere else."""
+"""Events with only the text of a conversation, which stay in its log."""
 
 
 def from_tools(envelope: Envelope) -> Envelope | None:

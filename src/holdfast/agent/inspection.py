@@ -71,8 +71,8 @@ def inspect(session: Session) -> tuple[InspectedBlock, ...]:
 
 
 def _cached(session: Session, prompt: Prompt) -> int:
-    """How many blocks are under a live entry: no more than stand there as they were last sent. Behind a summary that
-    was sent to nobody yet, nothing is cached. What is masked counts as it was sent."""
+    """Count the blocks under a live entry: at most those unchanged since they were sent, masked ones included. Nothing
+    after a summary that was not sent yet is cached."""
     now = session.clock()
     ledger, fence = session.engine.ledger(session.lane, now=now), session.engine.fence(session.lane, now=now)
     last = ledger.last

@@ -203,7 +203,7 @@ def read_log(path: Path) -> tuple[Envelope, ...]:
 
 
 def read_content(path: Path) -> LogContent:
-    """A log that somebody may be writing to: what is not complete at its end is not there yet."""
+    """Read a log that may still be written to; an incomplete last line is ignored."""
     try:
         raw = path.read_bytes()
     except OSError as error:

@@ -152,8 +152,8 @@ async def _ask(session: Session, turn: _Running) -> ModelAnswer | None:
 
 
 def _distinct(answer: Answer, entries: tuple[Entry, ...]) -> Answer:
-    """The answer with ids of calls that stand nowhere in the conversation yet: some servers count anew in each answer,
-    and what was done to the result of one call would be done to the other's."""
+    """Return the answer with call ids that are unique in the conversation: some servers number calls anew in each
+    answer, and edits of one result would apply to another one."""
     if not _calls(answer.message):
         return answer
     taken = {each.id for entry in entries if isinstance(entry, AssistantTurn) for each in _calls(entry.message)}

@@ -1,8 +1,8 @@
-"""What a conversation is told of memory: of the knowledge store, and of USER.md and MEMORY.md, once at its start and
-then only what has changed.
+"""The memory in a conversation: the knowledge store and USER.md and MEMORY.md, in full at its start and later only
+changes.
 
 A delta is an event before it is sent and an entry of the window afterwards; the context block is an event too. What the
-conversation knows is read from its state, so that a resumed session is told nothing twice.
+conversation contains is derived from its state, so that a resumed session repeats nothing.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from holdfast.tools import DIALECT_OF
 
 _MENTION = re.compile(r"\s*@(\S+)(?:[^\S\n]*\n|[^\S\n]+|\Z)")
 _PATH = re.compile(r"[./~\\]|[^:]*[/\\]|.*\.[A-Za-z]{1,5}\Z")
-"""`@./notes`, `@src/main.py`, `@README.md`: a file, of which nobody needs to hear that it is no model."""
+"""`@./notes`, `@src/main.py`, `@README.md`: a file, for which no unknown model is reported."""
 
 _GOES_ON = re.compile(r"-\d{1,2}(?!\w)")
 """A number behind a number is another version: sonnet-5 is not sonnet-5-5."""

@@ -27,7 +27,7 @@ from .costs import dollars
 from .mentions import Mention, known_models, parse_mention
 
 Source = Literal["message", "session", "workspace", "global", "environment", "flag", "settings", "fallback"]
-"""Who asked for the model. `settings`: it was configured, and nobody says where."""
+"""The origin of the model's name. `settings`: configured, origin unknown."""
 
 Warm = Callable[[str], int]
 """How many tokens of the conversation are in the cache of a model: it may have been asked before."""
@@ -49,14 +49,14 @@ GATE = Gate()
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """What every candidate is measured by: what the conversation needs beside tools, and what is known of its cache."""
+    """The requirements for every candidate: the conversation's needs besides tools, and the state of its cache."""
 
     tokens: int = 0
     images: bool = False
     warm: Warm = lambda _model: 0
     gate: Gate = GATE
     at: datetime | None = None
-    """The day of the prices, today where there is none."""
+    """The date of the prices; None is today."""
 
 
 ORDINARY = Conditions()

@@ -287,8 +287,8 @@ class Sessions:
     # One that was there before
 
     async def resume(self, named: str) -> Session:
-        """Go on with a session, by its id or a unique beginning of it. Of a log that is damaged, with what stands
-        before the damage: a warning is logged, and the file is kept beside it."""
+        """Resume a session by its id or a unique prefix of it. A damaged log is used up to the damage: a warning is
+        logged and the file is kept."""
         check_id("resume", named)
         id_ = find(self.directory, named)
         if id_ in self._open:

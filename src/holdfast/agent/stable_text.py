@@ -132,16 +132,16 @@ def announcement(volatile: Literal["tail", "system"], *, knowledge: bool = False
 
 
 class PromptTexts(Struct, frozen=True, kw_only=True):
-    """Texts that a session is given, and what it has beside them that its system text speaks of."""
+    """The texts of a session, and its features that the system text mentions."""
 
     persona: str | None = None
-    """Takes the place of ours."""
+    """Replaces the default one."""
     system_prompt: str | None = None
-    """Takes the place of persona and project instructions; the rest is as without it."""
+    """Replaces persona and project instructions; the rest stays."""
     preferences: str = ""
-    """The block that will stand behind the text, and is no part of it."""
+    """The block that follows the text and is not part of it."""
     knowledge: bool = False
-    """Whether there is a knowledge store to be announced."""
+    """Whether to announce a knowledge store."""
 
 
 def compose_session(

@@ -167,15 +167,15 @@ def _lines(node: _Node, indent: int) -> Iterator[str]:
 
 
 class _Listing(Struct):
-    """A tree read back: by directory what is shown in it, and the directories of which not all is shown."""
+    """A parsed tree: the names shown by directory, and the directories that are not shown completely."""
 
     shown: dict[str, list[str]]
     cut: set[str]
 
 
 def changed(before: str, after: str) -> str | None:
-    """What is different now, one fact in a line; None where nothing is. What only one of the texts speaks of is not
-    compared, nor what has merely found no room."""
+    """Return the differences, one fact per line; None without any. Facts that only one text has, or that were left out
+    for lack of room, are not compared."""
     old, new = _facts(before), _facts(after)
     lines = []
     for key, subject in ((_DATE, "The date"), (_PLATFORM, "The platform"), (_BRANCH, "The git branch")):

@@ -72,7 +72,7 @@ tools whose coming and going loses the system text but not the tools: they count
 """
 
 EFFORT = ("output_config.effort", "reasoning.effort")
-"""Settings of which a knob says how much they lose."""
+"""Settings for which a fact of the model gives the extent of the loss."""
 
 _RUNS = frozenset({"tool_use", "tool_result"})
 _THINKING = frozenset({"thinking", "redacted_thinking"})

@@ -17,9 +17,9 @@ from .streams import Room
 
 
 class Rules(Struct, frozen=True):
-    """What a provider's prompts are made of, and its cache. `by_token`: matched token by token, not block by block.
+    """A provider's cache and the order of its prompts. `by_token`: matched token by token, not block by block.
 
-    `all_tools`: any change of the tools loses the whole prefix, wherever they stand in it.
+    `all_tools`: any change of the tools loses the whole prefix, wherever they are in it.
     """
 
     make: Callable[[ModelFacts], Cache]
@@ -31,7 +31,7 @@ class Rules(Struct, frozen=True):
 
 
 class NoCache(Cache):
-    """A provider that caches nothing, or whose rules nobody has told us."""
+    """A provider that has no cache or whose cache rules are unknown."""
 
     def __init__(self, model: ModelFacts) -> None:
         self._model = model

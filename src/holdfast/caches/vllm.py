@@ -99,7 +99,7 @@ class Vllm(Cache):
         return [Entry(name, self._size, "", NEVER, 0.0, NEVER, 0.0) for name in self._copies]
 
     def _claim(self, request: _Request, tokens: int) -> None:
-        """Room for so many tokens; what is not held yet comes from free blocks and then from idle ones (V5)."""
+        """Reserve blocks for `tokens` tokens, taking free blocks first and then idle ones (V5)."""
         more = -(-tokens // self._size) - len(request.blocks) - request.claimed
         request.claimed += more
         self._claimed += more

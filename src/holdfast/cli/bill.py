@@ -95,7 +95,7 @@ def _lines(bill: Bill, by: str, limit: int, room: int | None) -> Iterator[str]:
 
 
 def _removed(bill: Bill) -> Iterator[str]:
-    """What is not known any more of calls that retention or somebody has removed."""
+    """Yield the note about calls that retention or the user has removed."""
     calls = sum(each.calls for each in bill.kinds if each.id is None)
     if calls:
         yield (

@@ -163,7 +163,7 @@ def where(each: BreakReport) -> str:
 
 
 def cures(breaks: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
-    """What to do, once for every cure, the dearest first; a blank line behind it."""
+    """Yield the advice for each cure once, the most expensive first, followed by a blank line."""
     by_cure: dict[str, list[BreakReport]] = {}
     for each in breaks:
         if each.advice and curable(each):

@@ -43,7 +43,7 @@ NEEDS = "The second half, Holdfast's own agent with all it has, needs its packag
 
 MODEL = "anthropic:claude-opus-5-5"
 PACKAGES = ("jsonschema", "tantivy")
-"""What the agent needs beside a plain installation."""
+"""Packages that the agent needs besides a plain installation."""
 
 
 @click.command()

@@ -81,10 +81,10 @@ def command(host: str | None, port: int | None, repair: str | None, verbose: boo
 
 
 class _RepairNews:
-    """What repairs would have saved, told once as soon as it is worth saying, and at the end if more came."""
+    """Prints the savings of repairs once they are significant, and again at the end if they have grown."""
 
     FEW = 5
-    """Requests before anything is said: of fewer the share says little."""
+    """Requests before anything is printed: the share of fewer is not significant."""
 
     def __init__(self, gateway: Gateway, level: str) -> None:
         self._gateway, self._level = gateway, level
@@ -121,7 +121,7 @@ def _switched(off: bool) -> str:
 
 
 def introduction(config: Config, address: str, *, needs_key: bool, stored: bool = True) -> str:
-    """What to do with it; the first line tells programs where it listens."""
+    """Return the introduction; programs read the address from its first line."""
     base = f"{address}/k/KEY" if needs_key else address
     lines = [
         f"listening on {address}",

@@ -122,7 +122,7 @@ def whose(store: Store, tenant: str | None, *, events: bool = False) -> str | No
 
 
 def confirmed(question: str, nothing: str) -> None:
-    """Go on only if somebody says yes."""
+    """Ask for confirmation; raise with the text `nothing` unless the user agrees."""
     try:
         sure = click.confirm(question, err=True)
     except RuntimeError as problem:  # click.Abort at the end of standard input; also where there is none

@@ -28,10 +28,10 @@ LEAST_ID = 10
 
 
 class Column(NamedTuple):
-    """A column of a table. `rank` says what a narrow terminal keeps first; `least` is how far its cells may be cut.
+    """A column of a table. `rank` is its priority on a narrow terminal; `least` the width its cells may be cut to.
 
-    One that is not `always` there goes, unmentioned, where it would say nothing. Of one with `tail` the end of a cell
-    stays where it is cut.
+    Unless `always`, it is left out without notice if all its cells are empty. With `tail` the end of a cut cell is
+    kept.
     """
 
     title: str
@@ -62,7 +62,7 @@ def say(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """Say something on standard error, where it is no part of what was asked for."""
+    """Print a note on standard error, where it is not part of the output."""
     click.echo(f"holdfast: {printable(text)}", err=True)
 
 

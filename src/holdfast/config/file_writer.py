@@ -107,7 +107,7 @@ _VALUE = re.compile(r"""^([^=]*=\s*)(?:"[^"\\\n]*"|'[^'\n]*')""")
 
 
 class NoPlaceError(Exception):
-    """The file is written in a way in which the value cannot be changed by itself; says what to do instead."""
+    """The value cannot be changed without rewriting other parts of the file; the message has the alternative."""
 
 
 def with_value(text: str, section: str, key: str, value: str) -> str:

@@ -265,7 +265,7 @@ def warning(config: Config, door: Door, *, agent: str | None = None, model: str 
 
 
 def warning_of(settings: Settings, door: Door) -> str:
-    """The same for settings of which nobody knows where they came from: what is not the default was set."""
+    """Return the same for settings of unknown origin: everything that differs from the default was set."""
     values, defaults = _flat(settings), _flat(Settings())
     changed = [name for name in KEYS if values.get(name) != defaults.get(name)]
     return _line([each for each in _find(values, changed, door, frozenset()) if not each.rule.elsewhere], door)

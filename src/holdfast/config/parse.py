@@ -33,7 +33,7 @@ _SECRET_QUERY = re.compile(rf"([?&;][^=&;#\s]*(?:{_SECRET})[^=&;#\s]*=)[^&;#\s]*
 
 
 class NotAllowedError(Exception):
-    """The value is not one the key may have; the caller knows where it stands and says so."""
+    """The value is not allowed for the key; the caller adds the key's place."""
 
 
 def check(key: Key, value: object) -> Any:

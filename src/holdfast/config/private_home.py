@@ -29,7 +29,7 @@ _DIRECTORIES = ("sessions", "cache-breaks", "blobs")
 """What in it holds secrets or texts, should others get as far."""
 
 _SHARED = "is used by more than Holdfast"
-"""Why others must be able to go on using it: nobody is told to close it by hand either."""
+"""The reason to leave it open for others; no advice to close it by hand follows."""
 
 _DEFAULT = ".holdfast"
 """The name of a home that is nobody else's, wherever it lies."""
@@ -105,7 +105,7 @@ def _close(path: Path, private: int) -> str | None:
 
 
 def _close_inside(path: Path, private: int) -> None:
-    """A file or directory of ours, if it is one of ours; what a link leads to is somebody else's business."""
+    """Close a file or directory to others if it belongs to this user; links are not followed."""
     try:
         status = path.lstat()
     except OSError:

@@ -27,12 +27,12 @@ MOST = 5.0
 
 
 def available(client: Client, credit: float) -> float:
-    """What a plan may cost beyond what the client would pay alone."""
+    """Return what a plan may cost more than the client alone would pay."""
     return credit + client.saved - client.reserved
 
 
 def reserve(client: Client, excess: float) -> float:
-    """Set aside what a plan costs beyond alone; gives what was set aside."""
+    """Reserve what a plan costs more than the client alone, and return it."""
     kept = max(0.0, excess)
     client.reserved += kept
     return kept
@@ -46,8 +46,8 @@ def add(ledger: Ledger, client: Client, automatic: float, spent: float) -> None:
 
 
 def judge_markers(ledger: Ledger, price: Costs, alone: float, tokens: int, read: float) -> None:
-    """Add what the client's own markers cost in this lane, against sending none, since they last paid: so much may be
-    risked for dropping one. What a request writes counts once the next one has not read it."""
+    """Add the cost of the client's own markers in this lane, against none, since they last paid off: the amount that
+    dropping one may risk. A request's write counts once the next request has not read it."""
     saved = read * (price.input - price.read)
     ledger.wasted = max(0.0, ledger.wasted + ledger.premium - saved)
     ledger.premium = alone - tokens * price.input + saved
@@ -63,8 +63,8 @@ def book(client: Client, alone: float, paid: float) -> None:
 
 
 def is_alone(prepared: PlannedRequest) -> bool:
-    """Whether nothing was done to the request that could make a difference: then what it came to is what the client
-    alone would have paid, however that was foreseen. Implicit caches give more or less than they promise."""
+    """Return whether the request was sent as good as unchanged: its cost is then what the client alone would have paid,
+    whatever was predicted. Implicit caches give more or less than they promise."""
     sent, alone = prepared.outcome, prepared.alone
     if sent is alone:
         return True
@@ -86,7 +86,7 @@ def alone_with(prepared: PlannedRequest, pool: Pool, read: int, now: float) -> O
 
 
 def _shared(prepared: PlannedRequest, read: int) -> int:
-    """How many tokens of the client's own prompt stand in what was read, at the end of a block."""
+    """Return the tokens of the client's own prompt in what was read, up to the end of a block."""
     prompt, alone = prepared.outcome.prompt, prepared.alone.prompt
     last = block_near(prompt, read)
     if alone.keys == prompt.keys:
@@ -105,8 +105,8 @@ def _more_read(outcome: Outcome, read: int) -> Outcome:
 
 
 def alone_cost(prepared: PlannedRequest, alone: Outcome, usage: Usage) -> float:
-    """What the client alone would have paid. What the provider lost for us it would have lost for the client too; what
-    it read beyond what was known stands in `alone` already."""
+    """Return what the client alone would have paid. Entries that the provider lost for us would have been lost for the
+    client too; unexpected reads are part of `alone` already."""
     model, ours = prepared.request.model, prepared.prompt.tokens
     read = in_our_tokens(usage.read, ours, usage.prompt)
     lost = min(max(0, prepared.outcome.read - read), prepared.alone.read)

@@ -39,7 +39,7 @@ _GROWTH = 4_096
 _STOPPED = (Stopped, asyncio.CancelledError, KeyboardInterrupt)
 
 _in_vain: WeakKeyDictionary[Session, int] = WeakKeyDictionary()
-"""Sessions whose user has been told that nothing would be gained, and how long they were then."""
+"""Sessions whose user was told that compaction gains nothing, with their length at that time."""
 
 
 class _Order(Struct, frozen=True, kw_only=True):

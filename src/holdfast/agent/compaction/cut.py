@@ -1,14 +1,13 @@
-"""Which entries go, as `entries[head:cut]`. Entries are never split: no call is parted from its results.
+"""Which entries are removed, as `entries[head:cut]`. Entries are never split: no call is separated from its results.
 
-`choose` says which a summary replaces. In front stay the session's context and the first turns, so that the break comes
-behind them; at the end stays what is new. Where a window is so small or so lopsided that this would leave no room, the
-front gives way first, then the end.
+`choose` selects those that a summary replaces. The session's context and the first turns stay in front, so that the
+break comes after them, and the newest entries stay at the end. If the window is too small for that, the front is
+shortened first, then the end.
 
-`trim` says which go because no more than so many turns are sent (`agent.history_turns`). A window that slides with
-every turn would lose its prefix each time. So when one turn too many is about to begin, the older half goes at once:
-the next trim is due only when the window is full again. Where the prefix is lost anyway, because nothing is cached or
-something else has reset it, a window that is nearly full is trimmed already then: what would have to be written twice
-is written once.
+`trim` selects those beyond the limit of turns (`agent.history_turns`). A window that slides with every turn would lose
+its prefix each time, so the older half is removed at once when one turn too many would begin: the next trim is due only
+when the window is full again. If the prefix is lost anyway, because nothing is cached or because of another reset, a
+nearly full window is trimmed at that time, so that it is not written twice.
 """
 
 from __future__ import annotations
@@ -94,10 +93,10 @@ def cut_of(sizes: Sequence[int], head: int, keep: int) -> int:
 def choose(
     entries: Sequence[Entry], sizes: Sequence[int], *, fixed: int, anchor: int, keep: int, limit: int
 ) -> Cut | None:
-    """What to replace in a window whose entries have these sizes, behind `fixed` tokens; None where nothing is gained.
+    """Choose what to replace in a window with entries of these sizes after `fixed` tokens; None if nothing is gained.
 
-    As configured, if that leaves room below `limit`; else with fewer turns in front and, where the window is full,
-    fewer tokens at the end. The newest entry goes only where all would be in vain with it.
+    Follows the settings if that leaves room below `limit`; otherwise keeps fewer turns in front and, if the window is
+    full, fewer tokens at the end. The newest entry is replaced only if nothing else suffices.
     """
     best: Cut | None = None
     full = fixed + sum(sizes) > limit * _ROOM

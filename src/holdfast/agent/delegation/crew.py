@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 GRACE_S = 1.0
-"""How long one that is to stop may take to come to an end by itself: less than whoever cancels a call waits."""
+"""Seconds a stopped sub-agent has to end by itself: less than the canceller of a call waits."""
 
 
 class DelegateWatch(Watch):

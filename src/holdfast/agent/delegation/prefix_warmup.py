@@ -9,7 +9,7 @@ from holdfast.caches import rules
 from holdfast.engine import PreparedCall
 
 _WARM = 0.9
-"""A cache that works by itself reads in steps: so much of the common prefix counts as all of it."""
+"""Share of the common prefix that counts as all of it: implicit caches read in steps."""
 
 
 def fills(prepared: PreparedCall) -> bool:

@@ -64,9 +64,9 @@ class Projection(Struct, frozen=True, kw_only=True):
     queue: tuple[TimelineItem, ...] = ()
     """What happened and is not in the window yet."""
     goal: str | None = None
-    """A goal that the model has to be told of; "" says that there is none any more."""
+    """A goal to add to the conversation; "" announces that it was removed."""
     feedback: tuple[str, ...] = ()
-    """What the model has to be told of its last attempts."""
+    """Feedback on the model's last attempts, to add to the conversation."""
 
     events: int = 0
     """How many events these are: the number of the next one."""
@@ -76,7 +76,7 @@ class Projection(Struct, frozen=True, kw_only=True):
     """The context memory block."""
     context_entries: tuple[tuple[str, str], ...] = ()
     stable_entries: tuple[tuple[str, str], ...] = ()
-    """What the stable memory block says, which stays as it is."""
+    """The entries of the stable memory block, which never change."""
     surfaced: tuple[SurfacedEntry, ...] = ()
     deltas: int = 0
     """How often knowledge was told since the last reset."""
@@ -90,7 +90,7 @@ class Projection(Struct, frozen=True, kw_only=True):
     told_goal: str = ""
     """The goal as the window says it."""
     known_surroundings: str = ""
-    """The surroundings as the conversation was last told of them; empty where entry 0 still says it all."""
+    """The surroundings last added to the conversation; empty while entry 0 is up to date."""
 
     turns: int = 0
     spoken: bool = False
@@ -158,9 +158,9 @@ def _told_pairs(items: tuple[TimelineItem, ...]) -> list[tuple[str, str]]:
 
 
 def flush(state: Projection, at: int) -> tuple[Entry, ...]:
-    """The entries of the next `window.appended`, whose time is `at`; none where nothing waits.
+    """Return the entries of the next `window.appended` with the time `at`; none if nothing is queued.
 
-    Where the history would end with what the model said, the model is asked to go on.
+    If the history would end with the model's answer, the model is asked to continue.
     """
     feedback = tuple(AttemptFeedback(at=at, text=text) for text in state.feedback)
     goal = () if state.goal is None else (GoalInjection(at=at, text=state.goal),)

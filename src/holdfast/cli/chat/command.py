@@ -189,7 +189,7 @@ def _greet(chat: Chat, *, begun: bool) -> None:
 
 
 def _leave(chat: Chat) -> None:
-    """Close the conversation and say how to go on with it; nobody may be left to hear it."""
+    """Close the conversation and print how to resume it, if the terminal is still there."""
     id = chat.leave()
     if id is not None:
         with contextlib.suppress(OSError):
@@ -274,7 +274,7 @@ def _bear_any_text() -> None:
 
 @contextlib.contextmanager
 def _heard(conductor: Conductor) -> Iterator[None]:
-    """What the library logs is told where everything else is: in between it would spoil what is being shown."""
+    """Show log records as notices, since other output would disturb the screen."""
 
     class Teller(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -64,7 +64,7 @@ def meant(line: str) -> str:
 
 
 def run(chat: Chat, line: str) -> None:
-    """Do what a command says. HoldfastError where it cannot be done; Leave at the end of the chat."""
+    """Run a command. Raises HoldfastError if it cannot be done and Leave at the end of the chat."""
     name, _, argument = line.strip().removeprefix("/").partition(" ")
     command = COMMANDS.get(_name(line))
     if command is None:

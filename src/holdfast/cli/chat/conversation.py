@@ -1,4 +1,4 @@
-"""A chat: one conversation at a time, what is said in it, and how another one takes its place."""
+"""A chat: one conversation at a time, its messages, and switching to another one."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _provider(options: ChatOptions, config: Config) -> _Closed:
 
 
 def missing_key(opened: ChatResources, model: str) -> str:
-    """What to do about a key that is not there, before anything is said; empty where all is well."""
+    """Return the advice about a missing key before the first message, or an empty text."""
     dialect = dialect_of_model(model)
     name = dialect if dialect in KEYS else "openai"
     upstream = opened.config.settings.upstream
@@ -227,7 +227,7 @@ class Chat:
     ) -> None:
         self.opened, self.conductor, self.screen = opened, conductor, conductor.screen
         self.answer = answer
-        """Asks whoever is at the terminal; None where nobody is."""
+        """Asks the user at the terminal; None if there is none."""
         self._expected_calls = expected_calls
         self._session: Session | None = None
         self._begun: set[str] = set()

@@ -39,7 +39,7 @@ _SEQUENCE_S = 0.4
 
 
 class Editor(Keyboard):
-    """The keyboard of a terminal. `complete` says what the text before the cursor may become."""
+    """The keyboard of a terminal. `complete` returns the completions of the text before the cursor."""
 
     def __init__(self, home: Path, complete: Callable[[str], Sequence[str]]) -> None:
         self._history = MessageHistory(home / HISTORY)

@@ -26,15 +26,15 @@ MOST_LINES = 1_000
 
 
 class Keyboard:
-    """Reads what the user types; this one, which nobody sits at, reads nothing. Lines end in KeyboardInterrupt for
-    Ctrl-C and in EOFError for Ctrl-D; the cursor stands at the beginning of a line then."""
+    """Reads the user's input; this base class has none. Reading raises KeyboardInterrupt for Ctrl-C and EOFError for
+    Ctrl-D, with the cursor at the beginning of a line."""
 
     def line(self) -> str:
         """A message of one line or several."""
         raise EOFError
 
     def answer(self, question: str) -> str:
-        """A short answer, which no history keeps. It is visible, also within `unseen`."""
+        """Read a short answer, which is visible even within `unseen` and not added to the history."""
         raise EOFError
 
     def unseen(self) -> AbstractContextManager[None]:

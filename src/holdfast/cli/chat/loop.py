@@ -1,4 +1,4 @@
-"""What is said in a chat, one after the other: by somebody who types, or from a pipe."""
+"""The messages of a chat in order, typed or from a pipe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STOPPED = 130
 
 
 def said(message: Sequence[str]) -> list[str] | None:
-    """What is to be said: messages and commands in order; None where somebody is there to type it."""
+    """Return the messages and commands to run in order; None if the user types them."""
     if message:
         lines = [" ".join(_input() if word == "-" else word for word in message)]
     elif sys.stdin is not None and sys.stdin.isatty():

@@ -1,7 +1,7 @@
-"""Where a conversation is shown, and the plain way to do it: the answers on standard output, all else beside them.
+"""Where a conversation is shown, and the plain implementation: answers on standard output, all else on standard error.
 
-Made for pipes, files and terminals that understand no escape codes: nothing is ever taken back, and whoever reads
-standard output reads what the model said and nothing more.
+It is made for pipes, files and terminals without escape codes: nothing is ever overwritten, and standard output has
+only what the model wrote.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Screen(Protocol):
         """What the user has asked for."""
 
     def aside(self, lines: Sequence[str]) -> None:
-        """What the user should read, and nobody has asked for: a question, how to come back."""
+        """Show lines that are no answer: a question, or how to resume."""
 
     def warn(self, text: str) -> None:
         """What went wrong."""

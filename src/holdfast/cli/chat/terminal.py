@@ -133,7 +133,7 @@ class TerminalScreen:
         self._above(*(Text(clean(line), overflow="fold") for line in lines))
 
     def aside(self, lines: Sequence[str]) -> None:
-        """Nothing is wrapped: what is asked about, and what is to be copied, must stay as it is."""
+        """Show lines without wrapping, since they may be copied."""
         self._end_text()
         self.clear()
         self._console.print(Text("\n".join(clean(line) for line in lines)), soft_wrap=True)

@@ -1,7 +1,7 @@
-"""Two threads for one conversation: the agent works in a loop of its own, the terminal stays with the main thread.
+"""Two threads for one conversation: the agent runs in an event loop of its own, the terminal in the main thread.
 
-So a line can be edited while commands run in the background, Ctrl-C arrives where somebody listens, and whatever is
-shown is shown by one thread alone. What the agent has to tell comes through a queue.
+So a line can be edited while commands run in the background, Ctrl-C reaches the main thread, and only one thread draws.
+The agent's output comes through a queue.
 """
 
 from __future__ import annotations

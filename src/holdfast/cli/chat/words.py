@@ -1,7 +1,7 @@
-"""What `holdfast chat` says, as plain lines: costs, tool calls and their results, and text that is safe to show.
+"""The texts of `holdfast chat` as plain lines: costs, tool calls and their results, and text that is safe to show.
 
-What a model or a tool says may hold control characters, which a terminal would obey. Nothing passes here that moves a
-cursor, changes a title or hides a part of what it stands in.
+Output of models and tools may contain control characters, which a terminal would obey. They are removed here, so that
+none moves the cursor, changes a title or hides a part of the line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SAYS = {
     "discover_tools": "query",
     "call_tool": "name",
 }
-"""The member of a tool's input that says what a call is about."""
+"""The member of a tool's input that describes a call."""
 
 
 class TextCleaner:
@@ -191,7 +191,7 @@ def call_line(call: ToolUse | None, answer: ToolAnswer, room: int | None) -> tup
 
 
 def fitted(text: str, room: int) -> str:
-    """The text in so many columns; what is cut ends in `…`."""
+    """Return the text in at most `room` columns; a cut text ends in `…`."""
     return text if places(text) <= room else cut(text, max(room, 1))
 
 

@@ -144,7 +144,7 @@ def command(
 def if_nothing(
     report: ExplainReport, reached: LogProgress, window: RequestWindow, filters: str = "--session, --since or --until"
 ) -> str | None:
-    """What is said where no request was found; raises where that is because nothing could be read."""
+    """Return the message for a report without requests, None if it has some; raises if nothing could be read."""
     if report.sessions:
         return None
     if not reached.files:

@@ -82,7 +82,7 @@ def each(
 
 @contextmanager
 def progress_bar(total: int, label: str, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
-    """What is to be told how much was done."""
+    """Yield a function to call with the amount of work done."""
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda count: None
         return

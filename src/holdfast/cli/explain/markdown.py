@@ -159,7 +159,7 @@ def _more(left: int, noun: str, more: str) -> Iterator[str]:
 
 
 def _plain(words: str) -> str:
-    """Words of a log or of ours that stay words: nothing in them is markup, but for code in backticks."""
+    """Escape Markdown in a text, except code in backticks."""
     return re.sub(r"([\\|<>*_\[\]#~!])", r"\\\1", tables.printable(words)) if "`" not in words else _with_code(words)
 
 

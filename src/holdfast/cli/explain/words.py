@@ -100,7 +100,7 @@ def by_loss(report: ExplainReport) -> list[SessionFindings]:
 
 
 def other_advice(report: ExplainReport) -> list[CureSum]:
-    """What is said about the breaks that none of the named cures is for, each thing once, the dearest first."""
+    """Return the advice for breaks without one of the named cures, each once, the most expensive first."""
     cures = {each.cure for each in report.totals.cures}
     by_cure: dict[str, CureSum] = {}
     for _, each in dearest(report):

@@ -52,7 +52,7 @@ A = TypeVar("A", bound=Struct)
 
 
 class OfferedTool(NamedTuple):
-    """A tool as it is listed, and what a call of it does."""
+    """A tool as listed, and the function that runs it."""
 
     name: str
     about: str

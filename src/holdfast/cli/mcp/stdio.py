@@ -1,8 +1,8 @@
-"""Standard input and output as the SDK's stdio server wants them, for a server that must end when it is told to.
+"""Standard input and output for the SDK's stdio server, but without blocking the exit of the process.
 
-The SDK reads and writes in threads that it waits for, so Ctrl-C would hang until the client says something more. These
-threads nobody waits for. While the wire is open, descriptor 1 leads to standard error: whatever prints, the protocol
-stays clean.
+The SDK reads and writes in threads that it joins, so Ctrl-C would hang until the client sends something. The threads
+here are daemons. While the streams are open, descriptor 1 is redirected to standard error, so that prints cannot
+corrupt the protocol.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class OtherServers:
         self._index: ToolIndex | None = None
 
     async def discover(self, arguments: DiscoverTools) -> str:
-        """Names, descriptions and schemas of what was found, and what is to be known besides."""
+        """Return names, descriptions and schemas of the matching tools, and notes on them."""
         hub = await self._started()
         if hub is None:
             return self._none()

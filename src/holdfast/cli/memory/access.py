@@ -1,4 +1,4 @@
-"""What the commands about memory have in common: whose entries, of which project, and the store they are in."""
+"""Common parts of the memory commands: tenant, project and store."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from .access import NO_MODEL, category_options, scope, scope_options, searching,
 from .list import EntryShown, shown
 
 _LEAST = 0.005
-"""A word that more than half of all entries say weighs nothing: beside what fits, it finds nothing."""
+"""The lowest score shown: a word in more than half of all entries has hardly any weight."""
 
 
 class SearchMatch(Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class SearchMatch(Struct, frozen=True, kw_only=True):
 
 
 class EntryMatches(Struct, frozen=True, kw_only=True):
-    """Best first. `vectors` is whether meanings were compared too, beside words; if not, `words_only` says why."""
+    """Matches, best first. `vectors` if meanings were compared as well as words; if not, `words_only` is the reason."""
 
     query: str
     vectors: bool

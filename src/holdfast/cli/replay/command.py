@@ -238,7 +238,7 @@ def _names(text: str) -> list[str]:
 
 
 def _models(text: str | None, chosen: Recordings) -> tuple[list[str], list[str]]:
-    """The models to replay on, none for those of the recording, and what is to be said of their choice."""
+    """Return the models to replay on, none for those of the recording, and notes on that choice."""
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
     return (list(dict.fromkeys(names)), []) if names else ([], chosen.model_notes())
 

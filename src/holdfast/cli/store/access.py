@@ -39,7 +39,7 @@ def size(count: int) -> str:
 
 
 class Progress:
-    """A line on standard error, at most once a second: what takes long says that it goes on."""
+    """Shows the progress of long work on standard error, at most one line per second."""
 
     def __init__(self) -> None:
         self._said = time.monotonic()
