@@ -1,4 +1,4 @@
-"""The error every door of Holdfast shows: one sentence that says what is wrong, where, and what to do."""
+"""The error that every interface of Holdfast shows: one sentence with the problem, its place and the remedy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def wrong_argument(what: str, value: object, wanted: str) -> ArgumentError:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in words. The value itself may be a secret and is not shown."""
+    """Describe the type of a value. The value itself may be a secret and is not shown."""
     if value is None or isinstance(value, bytes):
         return "None" if value is None else "bytes"
     if isinstance(value, type):

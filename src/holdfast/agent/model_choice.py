@@ -73,8 +73,8 @@ def _take(session: Session, decision: ModelRoute, turn: str, watch: Watch) -> No
 
 
 def _conditions(session: Session, *, images: bool = False) -> Conditions:
-    """The conversation as long as it is now: nobody counted what was stopped, and behind a summary the last count is
-    not true any more. OpenRouter is said to cache where this conversation has read something by it, or never."""
+    """Return the conditions with the conversation's current length, 0 if it was never counted. OpenRouter counts as
+    caching if this conversation has read something through it."""
     return Conditions(
         tokens=0 if session.state.last is None else length(session).used,
         images=images or _has_images(session.state),

@@ -90,7 +90,7 @@ class Resets:
                 self._pending.setdefault(model, set()).add(reason)
 
     def _ask(self, payload: Event) -> None:
-        """Behind a demand for a summary nothing goes on. Where the program was killed meanwhile, nobody has said so."""
+        """Track requests for a summary, which no later request continues. A killed program has not ended them."""
         if isinstance(payload, CompactionStarted):
             self._asking = set()
         elif isinstance(payload, CompactionCompleted | CompactionFailed):

@@ -127,7 +127,7 @@ def with_automatic(blocks: Sequence[Block], marks: Sequence[Mark], automatic: st
 
 
 def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts, *, explain: bool = True) -> Outcome:
-    """What a request that starts now reads, refreshes and writes; nothing is changed. `explain` says why in words."""
+    """Return what a request starting now reads, refreshes and writes, unchanged; `explain` adds the reasons."""
     if not prompt.marks:
         return Outcome(prompt, now, 0, prompt.tokens, why=("no marker: nothing is read or written (A6)",))
     marks = _effective(prompt, model)

@@ -50,7 +50,7 @@ class Expectation(Struct, frozen=True, kw_only=True):
 
     @property
     def promised(self) -> int:
-        """What the rules say it will read."""
+        """Return the tokens it will read according to the rules."""
         return self.outcome.read if self.grounds is None else self.grounds.promised()
 
     @property

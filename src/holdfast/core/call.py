@@ -61,7 +61,7 @@ class PlannedRequest(Struct, kw_only=True):
     reserved: float
     raise_test: Test | None
     likely: float
-    """How likely it is that what the last request left is there or gone, as it is foreseen."""
+    """The probability of the predicted outcome for what the last request left: that it is there, or gone."""
     booked: Booking
     baseline: int
     """Tokens up to the end of tools and system text."""

@@ -30,7 +30,7 @@ UNKNOWN = RouteExperience()
 LASTING = 10.0
 """Pauses that the prior on lost entries weighs beside those of the route, once one was lost there."""
 OTHERS = 0.25
-"""What the tenant's other clients count beside the client's own conversations."""
+"""The weight of the tenant's other clients against the client's own conversations."""
 BOUND = 1.1
 """What one conversation may cost over the short lifetime everywhere, until the tenant is known."""
 ENOUGH = 3
@@ -56,7 +56,7 @@ def outliving(route: RouteExperience, idle: float) -> float:
 
 
 def likely(route: RouteExperience, outcome: Outcome, gap: float | None) -> float:
-    """How likely it is that what the lane's last request left is there or gone, as it is foreseen."""
+    """Return the probability of the predicted outcome for what the lane's last request left."""
     if gap is None or gap > LONG:
         return 1.0
     provider = pauses().provider
@@ -92,8 +92,8 @@ def priced(
 
 
 def see(client: Client, paid: Sequence[float], tokens: int, *, second: bool) -> None:
-    """Add what a request of so many tokens costs under each policy, and without a cache, to the client's sums. `second`
-    says that a conversation is one only now."""
+    """Add the costs of a request of `tokens` tokens under each policy, and without a cache, to the client's sums.
+    `second` if a conversation has just got its second request."""
     faded = 1 - 1 / MEMORY if second else 1.0
     client.fixed = [before * faded + more for before, more in zip(client.fixed, paid, strict=True)]
     client.plain = client.plain * faded + tokens

@@ -43,7 +43,7 @@ def pings_before_long(r: N, short: N, long: N) -> N:
 
 
 def edit_cost(behind: N, r: N, w: N) -> N:
-    """Rule 5.5: what an edit costs once, when so many tokens stand behind it in the cache."""
+    """Rule 5.5: the cost of an edit, once, with `behind` cached tokens after it."""
     return behind * (w - r)
 
 

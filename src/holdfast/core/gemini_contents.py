@@ -218,9 +218,8 @@ class AgentContents(Struct, frozen=True):
         return structs.replace(self, held=left), tuple(_charge(each, now) for each in over if each.name)
 
     def ended(self, lane: str, now: float) -> AgentContents:
-        """A lane has ended: `due` says what nobody needs any more. Where it leaves an object that it never named, it
-        creates none for a day, should it go on: a program that is started for each message would pay for one each time.
-        """
+        """End a lane; `due` deletes what no other one uses. If the lane leaves an object that it never used, it creates
+        none for a day: a program that is started for each message would pay for one each time."""
         mine = [each for each in self.held.values() if lane in each.lanes]
         left = self._left_by(lane)
         if any(each.uses for each in mine) or not mine:
@@ -286,7 +285,7 @@ def decide(
 
 
 def due(objects: AgentContents, settings: GeminiSettings, now: float) -> tuple[Command, ...]:
-    """What is to be done between requests: delete what no lane needs, refresh what was used enough to go on."""
+    """Return the commands between requests: delete what no lane needs, refresh what was used enough."""
     commands: list[Command] = []
     for each in objects.held.values():
         if each.name and not each.lanes:

@@ -99,7 +99,7 @@ class Spending(Struct, frozen=True):
         return Spending(int(now // _DAY), self.on(now) + cost)
 
     def corrected(self, by: Decimal, at: float) -> Spending:
-        """A ping of that time cost so much more than was set aside; what an earlier day cost is nobody's limit now."""
+        """Add the difference between a ping's cost and its reserve; earlier days no longer limit anything."""
         return self.plus(by, at) if self.day == int(at // _DAY) else self
 
 

@@ -143,7 +143,7 @@ class _Prefix:
             self._inlined.append(skill)
 
     def fits(self, part: str, *, skill: bool) -> bool:
-        """Whether the heuristic upper bound leaves room for a part, and for the index to say what is inlined."""
+        """Return whether the estimated upper bound has room for a part and its note in the index."""
         said = len(PRELOADED) * (len(self._inlined) + skill)
         return (self._tool_chars + len(self.text(part)) + said) // CHARS <= self.rules.max_tokens
 

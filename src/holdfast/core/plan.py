@@ -16,7 +16,7 @@ from holdfast.caches import Mark, Prompt, Section
 from holdfast.records import common_head
 
 Kind = Literal["user", "tools"]
-"""Whether a request follows something a user said, or stands inside a tool loop."""
+"""Whether a request follows a user's message or is inside a tool loop."""
 
 DIGEST = 16
 SECTIONS: tuple[Section, ...] = ("tools", "system", "messages")
@@ -26,9 +26,9 @@ _COUNT = array("I").itemsize
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """The markers of one request and why they are there; `dropped` says which ones were taken away and why.
+    """The markers of one request with their reasons; `dropped` are the removed ones with the reasons.
 
-    `mode` is what a provider with its own automatic marker is told to do (OpenAI's `explicit`), empty for its default.
+    `mode` is the setting for a provider with its own automatic marker (OpenAI's `explicit`), empty for its default.
     `probe` is what the plan spends, in plain input tokens, to learn how the route treats lifetimes.
     """
 
@@ -41,12 +41,12 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Sent(Struct, frozen=True):
-    """A request that went out, reduced to what later ones are compared with: twenty-one bytes for each block.
+    """A request that was sent, reduced to what later ones are compared with: twenty-one bytes for each block.
 
-    `digests` are the blocks' own, one after the other, `tokens` their counts (`array("I")`), `sections` a byte each,
-    the place in `SECTIONS`. `entries` are the blocks at whose ends it read or wrote one, and their keys. `settings` are
-    digests of what the prefix depends on beside its blocks. `covered` is how many tokens were under an entry when it
-    was answered: what the next request can read.
+    `digests` are the blocks' own, concatenated, `tokens` their counts (`array("I")`), `sections` a byte each, the index
+    in `SECTIONS`. `entries` are the blocks at whose ends it read or wrote one, and their keys. `settings` are digests
+    of what the prefix depends on besides its blocks. `covered` is how many tokens were under an entry when it was
+    answered: what the next request can read.
     """
 
     call: str

@@ -182,7 +182,7 @@ def _take_back(tenant: Tenant, ledger: Ledger, prepared: PlannedRequest) -> None
 def settle(
     tenant: Tenant, ledger: Ledger, prepared: PlannedRequest, usage: Usage, now: float, settings: CacheSettings
 ) -> Verdict:
-    """Compare with what the provider billed, learn from it, and say what broke."""
+    """Compare with the billed usage, learn from it, and find breaks."""
     first_token(tenant, prepared, now)
     prepared.done = True
     request, model, outcome = prepared.request, prepared.request.model, prepared.outcome
@@ -392,7 +392,7 @@ def _limit(situation: Situation, client: Client, price: Costs) -> float:
 
 
 def _digests(request: PlanRequest) -> tuple[tuple[str, bytes], ...]:
-    """What the prefix depends on beside its blocks; a cache key too, which separates entries."""
+    """Return digests of what the prefix depends on besides its blocks; also a cache key, which separates entries."""
     settings = request.settings
     if request.prompt.route:
         settings = {**settings, "prompt_cache_key": request.prompt.route.encode("utf-8", "surrogatepass")}

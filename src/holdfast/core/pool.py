@@ -149,10 +149,10 @@ class Pool:
     def correct(
         self, outcome: Outcome, read: int, first_token: float | None, now: float, *, at_marks: bool = False
     ) -> Outcome:
-        """The outcome as it must have been, given how many tokens were read; the state follows it.
+        """Return the outcome that explains how many tokens were read, and correct the state accordingly.
 
-        `read` is in the tokens of the prompt. What was to be read and was not is gone; what was read beyond what was
-        known must have been there. With `at_marks`, so was an entry at every marker before it.
+        `read` is in the tokens of the prompt. Entries that should have been read but were not are dropped; entries read
+        unexpectedly are added. With `at_marks`, so is an entry at every marker before them.
         """
         if not self.by_entry or read == outcome.read:
             return outcome
@@ -194,7 +194,7 @@ class Pool:
         return msgspec.msgpack.encode(_Saved(VERSION, self.model.ref, now, self.entries.live(now)))
 
     def restore(self, data: bytes) -> float | None:
-        """Take over what was kept, and say as of when; None if it is of another version or model."""
+        """Restore saved entries and return their time; None for another version or model."""
         try:
             saved = msgspec.msgpack.decode(data, type=_Saved)
         except msgspec.DecodeError:

@@ -31,7 +31,7 @@ class Preflight(Struct, frozen=True, kw_only=True):
 
 
 def preflight(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, rates_for: RatesFor) -> Preflight:
-    """What the plan's markers make of a predicted outcome, warm as it is and cold."""
+    """Return the cost of a predicted outcome with the plan's markers, in the current cache and in a cold one."""
     written = 0
     for _, tokens in outcome.writes:
         written += tokens

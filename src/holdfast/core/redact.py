@@ -36,7 +36,7 @@ _SHAPED = re.compile(
     r"|(?i:bearer)[ \t]{1,4}(?=[^\s\"']{0,512}\d)[^\s\"']{8,512})|-----BEGIN [A-Z ]{0,30}PRIVATE KEY"
     r"|[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,100}:[^\s/@]{1,200}@"
 )
-"""What has the shape of a key, in a text that is mostly none. Words such as `task-oriented` have not."""
+"""Texts with the shape of a key in other text. Words such as `task-oriented` do not match."""
 _DENSE = re.compile(r"[-_A-Za-z0-9+/=.~]{20,}")
 """A long run of such characters with letters and digits in it: a key, a token, a hash; or the rest of one."""
 

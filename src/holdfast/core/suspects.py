@@ -1,6 +1,6 @@
-"""What may keep a request from reading what its lane had covered, found from what was known when it went out.
+"""The reasons for which a request may not read what its lane had covered, found from the state at its sending.
 
-Most reads are as they should be and nobody asks: what is kept of the moment is what the answer is found from.
+Most reads are as predicted, so only the state is saved, and the reasons are computed when needed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Grounds(Struct, frozen=True, kw_only=True):
     model: ModelFacts
 
     def promised(self) -> int:
-        """What the rules say it will read."""
+        """Return the tokens it will read according to the rules."""
         return self._promised(self._live(self._known()))
 
     def longest(self) -> int:
@@ -76,7 +76,7 @@ class Grounds(Struct, frozen=True, kw_only=True):
 
 
 def grounds(before: Sent, comparison: Comparison, outcome: Outcome, pool: Lookup, model: ModelFacts) -> Grounds:
-    """What is known at the moment of a request that goes on from `before`."""
+    """Return the state at the sending of a request that continues `before`."""
     prompt, now = outcome.prompt, outcome.at
     parted = comparison.divergence is not None
     return Grounds(

@@ -35,7 +35,7 @@ class Tenant:
         self.pools: dict[str, Pool] = {}
         self.alone: dict[str, Pool] = {}
         self.loaded: set[str] = set()
-        """Models whose pools have been filled from what was kept."""
+        """Models whose pools were filled from the store."""
         self.heads: LRU[bytes, None] = LRU(MOST_HEADS)
         self.starts: LRU[bytes, int] = LRU(MOST_HEADS)
         self.cancelled: LRU[str, Sent | None] = LRU(MOST_CANCELLED)

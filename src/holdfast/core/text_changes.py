@@ -57,7 +57,7 @@ class Changes(Struct, frozen=True):
 
 
 def changes(before: bytes, after: bytes, *, keep_bodies: bool = False) -> Changes:
-    """The differences of two texts, each piece from word to word."""
+    """Return the differences of two texts, word by word."""
     head, tail = _common(before, after)
     old, new = _Side.of(before, head, tail, keep_bodies), _Side.of(after, head, tail, keep_bodies)
     found = list(_pieces(old.text, new.text))

@@ -232,7 +232,7 @@ def apart(raw: bytes) -> bytes:
 
 
 def _text(content: Any) -> str:
-    """What blocks say, in words; of a call its tool and input."""
+    """Return the text of blocks; for a call its tool and input."""
     if isinstance(content, str):
         return content
     parts = []
@@ -297,7 +297,7 @@ def remember(knowledge: Knowledge) -> list[KnowledgeEntry]:
 
 
 def change(knowledge: Knowledge, entries: list[KnowledgeEntry], turn: int) -> None:
-    """Somebody else changes an entry before every so many turns, another one each time."""
+    """Edit another entry before every `MEMORY_EVERY` turns, as another user would."""
     if turn and turn % MEMORY_EVERY == 0:
         place = turn // MEMORY_EVERY % len(entries)
         knowledge.edit(entries[place].id, content=_content(PARTS[place], turn))

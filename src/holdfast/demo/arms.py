@@ -22,16 +22,16 @@ COMMON: Mapping[str, object] = {
 
 
 class Arm(Struct, frozen=True, kw_only=True):
-    """One way: settings beside the common ones, and what is done by hand where there is no setting for it."""
+    """One variant: settings besides the common ones, and manual measures where there is no setting."""
 
     title: str
     mechanism: str = ""
     instead: str = ""
     flags: Mapping[str, object] = {}
     pasted: bool = False
-    """All skills stand in the system text."""
+    """All skills are in the system text."""
     at_once: bool = False
-    """Sub-agents are started in the same moment."""
+    """Sub-agents are started at the same time."""
     own_prompts: bool = False
     """Sub-agents are sessions with a system text of their own."""
     cold_summary: bool = False

@@ -35,7 +35,7 @@ REPAIRS = {
 
 
 class MechanismSaving(Struct, frozen=True):
-    """One mechanism: what stood in its place, and what the session cost with it and without."""
+    """One mechanism: its replacement, and the session's cost with and without it."""
 
     mechanism: str
     instead: str

@@ -164,7 +164,7 @@ _ASKED: set[subprocess.Popen[bytes]] = set()
 
 
 def end_clients() -> None:
-    """Nobody waits any more: what has not answered is ended, with all that it has started."""
+    """End all clients that have not answered, with their child processes."""
     for process in tuple(_ASKED):
         _end(process)
 

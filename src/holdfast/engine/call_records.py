@@ -30,7 +30,7 @@ from .lane import Lane, PreparedCall, Saving
 from .pool_effects import effect_of
 
 ESTIMATED = b'{"estimated":true}'
-"""The verdict of a call whose usage is an estimate, and of which nothing else is known."""
+"""The verdict of a call with an estimated usage and no other data."""
 _NAME = 256
 
 

@@ -55,9 +55,9 @@ class Replay(Struct, frozen=True):
 
 
 def replay(body: Body, dialect: Dialect, prompt: Prompt, edits: Mapping[bytes, EditRef], load: Load) -> Replay:
-    """The splices that put recorded edits in place. `prompt` is what a reader made of this body, as the client sent it.
+    """Return the splices that apply recorded edits. `prompt` is this body, as the client sent it, read by a reader.
 
-    Every block with the digest of an edit gets it, wherever it stands now and however often.
+    Every block with the digest of an edit gets it, at any place and any number of times.
     """
     splices: list[Splice] = []
     edited: list[int] = []

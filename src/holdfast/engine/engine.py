@@ -256,7 +256,7 @@ class EngineCore(Beside):
             self.state.keeper.save_lane(lane)
 
     def end(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
-        """The lane is over: what was kept for its bytes goes. Gives calls that let go of its cached contents."""
+        """End the lane and delete what is stored for its bytes. Returns calls that release its cached contents."""
         with self.lane_lock(lane), self._lock:
             self.state.forget(lane)
             self.state.keeper.end_lane(lane, now)

@@ -100,9 +100,9 @@ class FallibleStore(Writes):
 
 
 class Version:
-    """Which version of a stored value we have, with our writes of it that are under way: seldom more than two.
+    """The version of a stored value that we have, with our pending writes of it: seldom more than two.
 
-    `unread` says that nobody knows whether there is one: ours began beside it and must not be taken for a later one."""
+    `unread` if it is unknown whether one is stored: ours was made independently and must not replace it."""
 
     __slots__ = ("_under_way", "known", "stale", "unread")
 
@@ -118,9 +118,8 @@ class Version:
         return future
 
     def is_stale(self, ask: Callable[[], int | None] | None = None) -> bool:
-        """Whether somebody else wrote it. The version that is there is asked for after our own writes have been seen:
-        one that is done is in it. None says that nobody knows: then ours goes on. Without a question nobody else can
-        have written since the last one, beyond what our own writes have met."""
+        """Return whether another process wrote it. `ask` returns the stored version, after our own finished writes were
+        counted; None means unknown, and ours continues. Without `ask` only conflicts of our own writes show it."""
         under_way = self._under_way
         while under_way and under_way[0][0].done():
             future, before = under_way.pop(0)

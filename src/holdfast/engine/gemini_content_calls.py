@@ -25,7 +25,7 @@ _MEMBERS = {
     "tools": ("tools",),
     "toolConfig": ("toolConfig", "tool_config"),
 }
-"""What an object holds beside contents, by the spellings a request may use for it."""
+"""What an object holds besides contents, by the spellings that a request may use for it."""
 
 _RESPONSES = {"functionResponse", "function_response"}
 
@@ -40,7 +40,7 @@ class Send(Struct, frozen=True):
 
 
 class Answered(Struct, frozen=True):
-    """What the provider says of an object: its name, its end, and how many tokens it holds."""
+    """The provider's answer about an object: name, expiry and token count."""
 
     name: str
     expires: float

@@ -38,7 +38,7 @@ from .state import State
 
 _HOUR = 3600.0
 _LATER = (0, 408, 429)
-"""Answers, beside those of a server in trouble, that say nothing of an object; 0 stands for none."""
+"""Statuses, besides server errors, that do not concern the object; 0 is no answer."""
 
 
 class _Held:

@@ -64,7 +64,7 @@ class LaneState(Struct):
     recording: list[Future[Any]] = field(default_factory=list)
     """Edits under way: what a request did not wait for any longer may be recorded all the same."""
     others: int | None = None
-    """What the store said of other processes when the version was last asked for."""
+    """The store's count of other processes at the last check of the version."""
 
 
 class Persistence:

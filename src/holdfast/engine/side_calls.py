@@ -1,6 +1,6 @@
-"""What the engine is told and asked beside the requests: unplanned calls, events of others, cached contents, pings.
+"""What the engine does besides requests: unplanned calls, events of others, cached contents, pings.
 
-The state and its lock are those of the engine, which is one of these.
+The state and its lock are those of the engine, which is a subclass.
 """
 
 from __future__ import annotations

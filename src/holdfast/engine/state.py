@@ -153,7 +153,7 @@ class State:
     def reread(
         self, body: Body, reading: Reading, raw: bytes, dialect: Dialect, model: ModelFacts
     ) -> tuple[Body, Reading]:
-        """What was made of a body, read again; as it is where nothing was."""
+        """Read a body again if repairs or edits have changed it."""
         if raw is body.raw:
             return body, reading
         parsed = self.ours.parse(dialect, raw, model=body.model)

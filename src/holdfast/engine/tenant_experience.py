@@ -58,7 +58,7 @@ class _Row(Struct):
     saved: bool = False
     """Whether this process has written it."""
     others: int | None = None
-    """What the store said of other processes when it was last saved."""
+    """The store's count of other processes at the last save."""
 
 
 class StoredExperience:

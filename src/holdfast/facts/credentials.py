@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 
 MASK = "[key masked by Holdfast]"
-"""Stands where a key stood."""
+"""Replaces a masked key."""
 
 # fmt: off
 _SURE = (
@@ -50,7 +50,7 @@ _KNOWN = re.compile(
 _BEGUN = re.compile(_one_of(BEGINNINGS))
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/.~"
 _RUN = re.compile(r"[-_A-Za-z0-9+/.~]{12,}={0,2}")
-"""What a key can be made of. Everything else is asked of such runs only: most text has few of them."""
+"""Characters that a key can consist of. All other patterns are tried on such runs only, which are rare in text."""
 _LONG = 8_192
 """Characters of a run from which on it is data; only its beginning can be a key's."""
 

@@ -25,7 +25,7 @@ Table = dict[str, Any]
 _DATA = Path(__file__).parent / "data"
 
 SECTIONS = ("defaults", "knobs", "unknown", "groups", "models")
-"""What an override file may say about a provider."""
+"""The sections that an override file may have for a provider."""
 
 PRICE_KEYS = ("input", "read", "output", "storage_hour", "5m", "30m", "1h", "24h", "in_memory")
 """USD per million tokens; `storage_hour` per million tokens and hour; the rest are writes by TTL."""

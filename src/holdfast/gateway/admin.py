@@ -186,7 +186,7 @@ class Pages:
 
 
 def _answered(question: Callable[[Store], T], store: Store) -> T:
-    """What has happened counts, also what is still on its way to the disk."""
+    """Flush pending writes first, so that the answer includes everything that has happened."""
     store.flush(_FLUSH_S)
     return question(store)
 
@@ -262,7 +262,7 @@ WHOLE_S = 60.0
 SHARE = 60
 """Reading all pages takes at most this part of the time."""
 TIMEOUT_S = 1.0
-"""What an answer waits for them to be read; a large store is told of the next time."""
+"""Seconds an answer waits for them; a large store is included the next time."""
 
 
 class StoreHealth:

@@ -130,8 +130,8 @@ class Gateway:
 def _memory(
     config: Config, engine: EngineCore, store: Store | None, clock: Callable[[], float]
 ) -> MemoryInjector | None:
-    """Memory for the clients. What is known stands in the store: none without one. Where nobody's settings ask for it,
-    conversations that were given some before are told apart from those that the client itself changed."""
+    """Return the memory of clients, None without a store. If no settings ask for memory, it still recognises
+    conversations that got some before."""
     if store is None:
         if any(config.for_agent(agent).memory.inject for agent in ("", *config.agents)):
             log.warning("memory.inject is on, but nothing is stored; clients get no memory")

@@ -91,7 +91,7 @@ class Chores:
         self.lanes.clear()
 
     def note(self, call: GatewayRequest) -> None:
-        """Begin what a call that is over asks to be done, and remember its lane if more may come."""
+        """Start the chores of a finished call, and remember its lane if more may follow."""
         passage = call.passage
         if passage is None or passage.prepared is None:
             return

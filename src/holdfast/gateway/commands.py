@@ -1,7 +1,7 @@
-"""Which client a command line starts: by its program, or behind launchers, interpreters and shells in front of it.
+"""Which client a command line starts, directly or through launchers, interpreters and shells.
 
-People type `npx codex`, `env X=Y opencode`, `node …/cli.js` and `bash -c "cd app && claude"`. Only what can be told for
-certain is told; a word that might be anything else makes the client unknown, and unknown ones are told every address.
+People type `npx codex`, `env X=Y opencode`, `node …/cli.js` and `bash -c "cd app && claude"`. Only certain matches
+count; an ambiguous word makes the client unknown, and unknown ones get every address.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _LONGEST_PACKAGE = 1_000_000  # bytes of a package.json
 
 
 class Program(Struct, frozen=True):
-    """The client that a command starts, empty where it is not known.
+    """The client that a command starts, empty if unknown.
 
-    `index` is the place of its name on the command line, behind which arguments of ours may stand; None where it stands
-    in a shell's text. `environ` is what the command itself sets for it, `cleared` that it takes the rest away.
+    `index` is the position of its name on the command line, after which our arguments may be added; None if it is in a
+    shell's text. `environ` is what the command sets for it, `cleared` if it clears the rest.
     """
 
     client: str = ""

@@ -1,9 +1,9 @@
-"""Gateways that run already: which there are of this home, whether they are its own, what they say of themselves.
+"""Running gateways: those of this home, whether they are its own, and their health reports.
 
-Each gateway has a file in HOLDFAST_HOME as long as it lives, whatever its port. A file says where to ask, no more: one
-that was killed leaves its file behind, and the port may be anybody's by then. Whoever listens on a port may say that it
-is Holdfast and would be given the keys of every client. So it must prove that it knows the admin token, and is asked
-for that in a way that does not tell the token.
+Each gateway has a file in HOLDFAST_HOME while it runs, whatever its port. A file is only an address: a killed gateway
+leaves its file behind, and another program may use the port by then. Anyone who listens on a port could claim to be
+Holdfast and would get the keys of every client. So a gateway must prove that it knows the admin token, in a way that
+does not reveal the token.
 """
 
 from __future__ import annotations

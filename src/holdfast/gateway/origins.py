@@ -27,14 +27,14 @@ _host = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\],]+)(:\d*)?").fullmatch
 
 
 class Caller(Struct, frozen=True):
-    """What the headers of a request say of who sent it."""
+    """The sender of a request according to its headers."""
 
     refused: str = ""
-    """`host` or `origin` where it is refused."""
+    """`host` or `origin` if it is refused."""
     message: str = ""
-    """Why, and what to do."""
+    """The reason and the remedy."""
     origin: str = ""
-    """The other origin whose page may read the answer."""
+    """The other origin that may read the answer."""
 
 
 _PROGRAM = Caller()

@@ -263,7 +263,7 @@ def _cut(beside: asyncio.Future[Passage | None]) -> None:
 
 
 async def _beginning(response: Response) -> bytes:
-    """What a refusal says, as far as it is needed. If it breaks off, that shows when it is passed on."""
+    """Read a refusal as far as needed. A broken connection shows when the response is passed on."""
     pieces: list[bytes] = []
     try:
         while not response.at_eof() and sum(map(len, pieces)) < REFUSAL:

@@ -1,4 +1,4 @@
-"""What clients are told when something went wrong: an error in their dialect, with what to do."""
+"""Errors for clients in their dialect, with what to do."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ class GatewayRequest(Struct, eq=False):
 
 
 async def receive_body(call: GatewayRequest, limits: LimitSettings) -> bytes | OwnResponse:
-    """All of the request's body, or why it is not taken. Its length is compared with what the head announced and with
-    what the parser read, so that no part of a body goes on for the whole."""
+    """Return the complete request body, or the refusal. Its length is compared with the declared one and with the
+    parser's count, so that a part is never forwarded as the whole."""
     body = await _body(call, limits)
     if isinstance(body, OwnResponse):
         return body

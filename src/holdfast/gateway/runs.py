@@ -1,7 +1,7 @@
-"""What was seen of each run of `holdfast run`: its sessions and calls, by the id that stands in its addresses.
+"""What was seen of each run of `holdfast run`: its sessions and calls, by the id in its addresses.
 
-In memory and bounded: a run is asked about when it is over, and the calls themselves are in the store. Of a very long
-one the newest calls are known, and how many came before them.
+In memory and bounded: a run is reported when it is over, and the calls themselves are in the store. For a very long run
+it has the newest calls and the count of earlier ones.
 """
 
 from __future__ import annotations

@@ -333,7 +333,7 @@ def _models(traces: Sequence[Trace], course: Course) -> dict[str, ModelFacts]:
 
 
 def _way(contender: Contender, *, bodies: bool) -> Way:
-    """The engine as it is before its first session; it believes of models what the facts say."""
+    """Return a new engine before its first session, with the facts as its beliefs about models."""
     peer = contender.peer
     mode = "" if peer is None else peer.mode_for
     if bodies:

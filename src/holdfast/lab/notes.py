@@ -1,4 +1,4 @@
-"""What a replay says of itself: how it was done, with what, and what to keep in mind."""
+"""Notes of a replay: how it was done, with what, and what to keep in mind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def gaps(patterns: Collection[str]) -> str:
 
 
 def noise(noise: Noise | None) -> str | None:
-    """What was left to chance, as it is given on the command line."""
+    """Format the noise as on the command line."""
     if noise is None:
         return None
     bare = Noise()

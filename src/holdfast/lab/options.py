@@ -29,7 +29,7 @@ class ReplayOptions(Struct, frozen=True, kw_only=True):
     noise: Noise | None = None
     """How unreliable the provider's cache is."""
     ttl_raise: Literal["yes", "no"] | None = None
-    """Whether a write over a shorter-lived entry gets its own lifetime; None: what the facts say."""
+    """Whether a write over a shorter-lived entry gets its own lifetime; None: according to the facts."""
     repair: Repair = "suggest"
     client: str | None = None
     """Whose markers the requests bear before a strategy sees them; a name of `PEERS`."""

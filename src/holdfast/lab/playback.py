@@ -43,7 +43,7 @@ Marks = Sequence[tuple[Mark, ...]]
 Believed = Callable[[str], ModelFacts]
 """What the engine believes of a model, by its ref."""
 Mode = Callable[[ModelFacts], str]
-"""What a client says for `Prompt.mode` on a model."""
+"""Returns a client's `Prompt.mode` for a model."""
 
 
 def _believed(model: ModelFacts | Believed) -> Believed:

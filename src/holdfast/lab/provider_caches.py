@@ -30,13 +30,13 @@ NEAR = 0.02
 
 
 class Warm(Struct, frozen=True):
-    """An entry that a request finds: the block at whose end it stands, and its lifetime."""
+    """An entry that exists before a session: the block that it ends with, and its lifetime."""
 
     block: int
     ttl: str
 
     def entry(self, prompt: Prompt, at: float, model: ModelFacts) -> Entry:
-        """The entry when a request with this prompt starts."""
+        """Return the entry at the start of a request with this prompt."""
         seconds = float(model.ttl_seconds(self.ttl) or 0)
         return Entry(prompt.keys[self.block], prompt.ends[self.block], self.ttl, seconds, at, at + seconds, at)
 
@@ -72,7 +72,7 @@ def _warm(lane: Sequence[TraceStep], prompt: Prompt, model: ModelFacts) -> Warm 
 
 
 def _lifetime(lane: Sequence[TraceStep], model: ModelFacts) -> str:
-    """What the lane wrote first; where it wrote for two, the longer one stands before the other."""
+    """Return the lifetime of the lane's first write; of two, the longer one."""
     lifetimes = [ttl for ttl, _ in model.writes]
     for step in lane:
         written = [ttl for ttl, tokens in step.billed.writes if tokens] if step.billed is not None else []

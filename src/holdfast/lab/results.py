@@ -58,7 +58,7 @@ class Result(Struct, frozen=True, kw_only=True):
     sessions: int = 0
     spread: Spread | None = None
     over_billed: float | None = None
-    """Its cost over what was billed, in the sessions of which that is known."""
+    """Its cost over the billed one, in the sessions with a known bill."""
     dearer: float | None = None
     """The share of these sessions in which it was dearer than the bill, by more than a thousandth."""
 

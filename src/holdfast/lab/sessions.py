@@ -31,8 +31,8 @@ _SPOKEN = {"deepseek": DIALECTS["openai_chat"], **{each.provider: each for each 
 
 
 class TimedRequest(Struct, frozen=True, kw_only=True):
-    """One request of a session: when it starts, when its answer begins, and what a client without markers sends. `bill`
-    is what was billed for it, in the tokens of the prompt; `warm` is what it finds that nobody of the session wrote."""
+    """One request of a session: its start, the start of its answer, and what a client without markers sends. `bill` is
+    its billed usage, in the tokens of the prompt; `warm` are entries found that the session did not write."""
 
     at: float
     first_token_at: float

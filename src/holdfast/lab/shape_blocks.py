@@ -193,7 +193,7 @@ def _pieces(tokens: int) -> list[int]:
 
 
 def _fitted(pieces: Sequence[tuple[str, str, int]], owed: int) -> tuple[list[int], int]:
-    """Sizes that can be spelled, with the same sum less what is owed, and what is still owed then."""
+    """Return sizes that can be written, with the same sum less `owed`, and what is still owed."""
     least = [_LEAST.get(kind, 1) for _, kind, _ in pieces]
     sizes = [max(size, need) for (_, _, size), need in zip(pieces, least, strict=True)]
     owed += sum(sizes) - sum(size for _, _, size in pieces)

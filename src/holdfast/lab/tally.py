@@ -134,7 +134,7 @@ class ContenderTally:
         self.output_dollars = add(billed.output, price.output, self.output_dollars)
 
     def _judge(self, verdict: Verdict, reset: str | None) -> None:
-        """A break where the trace itself tells of a reset is one, although the engine was not told."""
+        """Count a break as a reset if the trace has one, although the engine was not informed."""
         self.surprises += not verdict.explained
         finding = verdict.finding
         if finding is None:

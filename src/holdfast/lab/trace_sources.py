@@ -151,7 +151,7 @@ def _trace(path: Path, format: str) -> list[Trace] | None:
 
 
 def _of_folder(path: Path, traces: list[Trace]) -> list[Trace]:
-    """Sessions that do not say whose they are belong to whoever the others of their directory belong to."""
+    """Give sessions without an author the author of the others in their directory."""
     return [trace if trace.author else replace(trace, author=str(path.parent)) for trace in traces]
 
 

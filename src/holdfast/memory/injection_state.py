@@ -34,7 +34,7 @@ MOST_LANES = 2_000
 
 
 class ToldDelta(Struct, frozen=True, kw_only=True):
-    """A delta, and the block in front of which it stands; `after` names what its request continued."""
+    """A delta, and the block that it precedes; `after` names what its request continued."""
 
     block: bytes
     occurrence: int
@@ -64,16 +64,16 @@ class LaneMemory(Struct, frozen=True, kw_only=True):
 
 
 class RecentLane(Struct):
-    """What a process remembers of a lane beside what is stored. It saves work, and may be lost."""
+    """What a process remembers of a lane besides the store. It saves work, and may be lost."""
 
     messages: bytes | None = None
-    """The digests of the message blocks that its client sent last."""
+    """The digests of the message blocks in its client's last request."""
     after: str = ""
     """The response or conversation at the provider that its last request continued."""
     memory: LaneMemory | None = None
-    """The memory that went with its last request."""
+    """The memory sent with its last request."""
     late: LaneMemory | None = None
-    """The same where the store did not keep up and may hold what was never sent."""
+    """The same if the store was late and may hold memory that was never sent."""
     changed: str | None = None
     """The call with which its context block became another one, until the provider accepts a later call."""
     refresh: bool = False

@@ -31,7 +31,7 @@ _FIRST, _LAST = -62_135_510_400_000_000, 253_402_214_399_999_999
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """`given` is null where it depends on what the session is about. `why` is a word for programs."""
+    """`given` is None if it depends on the session's subject. `why` is a keyword for programs."""
 
     given: bool | None
     why: str

@@ -133,7 +133,7 @@ def _id(id: str) -> str:
 
 
 def _category(entry: KnowledgeEntry) -> str:
-    """Any string is a category, but it stands between our own words."""
+    """Return the category in a safe form: any string is one, but it appears between our own words."""
     return cut(one_line(_ODD.sub("", one_line(entry.category))), _NAME) or "-"
 
 

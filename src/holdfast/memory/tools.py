@@ -24,7 +24,7 @@ MEMORY_REPLACE = "memory_replace"
 MEMORY_CONSOLIDATE = "memory_consolidate"
 
 EMPTY = "(It is empty.)"
-"""The text told of a file that became empty: no text at all would not be told."""
+"""The text for a file that became empty: an empty text would not be shown."""
 
 _FILE_ADD = (
     "Remember one fact for later sessions, as one line: in USER.md (`user`) what is known of the user, in MEMORY.md "
@@ -202,7 +202,7 @@ def _surfaced(entries: Sequence[KnowledgeEntry], tokens: int, why: str) -> Memor
 
 
 def _written(entry: KnowledgeEntry, operation: str, answer: str) -> ToolOutput:
-    """The answer of a write. The conversation knows what the agent wrote and is not told of it again."""
+    """Return the result of a write. The agent wrote the entry itself, so it is not shown again."""
     updated = MemoryUpdated(store=STORE, operation=operation, entry=entry.id)
     metadata = {"id": entry.id, "revision": entry.revision}
     return ToolOutput(content=answer, metadata=metadata, events=(updated, _surfaced((entry,), 0, "written")))

@@ -164,7 +164,7 @@ def check(
     allow: Iterable[str] = (),
     redact: bool = False,
 ) -> PrefixCheck:
-    """Hold every request against the one it goes on from. What was refused has left nothing in a cache."""
+    """Compare every request with the one that it continues. Refused ones left nothing in a cache."""
     announced, excused = _announced(resets, len(requests)), _excused(allow)
     names = _names(requests, lane)
     asking, conversations = RequestReader(model), Conversations()

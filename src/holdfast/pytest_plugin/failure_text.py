@@ -1,7 +1,6 @@
-"""What a failure says: the first departure in full, the others in a line each, and what they cost in a year.
+"""The text of a failure: the first divergence in full, the others in a line each, and their cost per year.
 
-Its reader is the author of the program under test: the cure says what to change in that program, never a setting of
-ours.
+Its reader is the author of the program under test: the cure names a change of that program, never a setting of ours.
 """
 
 from __future__ import annotations

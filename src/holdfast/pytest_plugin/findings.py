@@ -131,7 +131,7 @@ def rate_of(rate: str | float | Decimal) -> Rate:
 
 
 def price_of(earlier: CheckedRequest, request: CheckedRequest, divergence: Divergence, *, in_head: bool) -> Cost:
-    """What a departure costs each time: the provider's own rules say what is read, where they go by markers."""
+    """Return the cost of a divergence each time, by the provider's rules where they depend on markers."""
     facts, tokens_sent = request.facts, request.prompt.tokens
     price = rates(facts.ref, prompt_tokens=tokens_sent)
     cost = partial(Cost, model=facts.name, prices="" if price is None else price.version)

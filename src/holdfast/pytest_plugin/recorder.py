@@ -83,7 +83,7 @@ class Recorder:
         return len(self.requests)
 
     def clear(self) -> None:
-        """Forget what was sent, and what the simulated caches hold."""
+        """Discard the recorded requests and the entries of the simulated caches."""
         with self._lock:
             self._requests.clear()
             self.simulator.reset()
@@ -160,7 +160,7 @@ class Recorder:
 
 
 class Recording(Simulator):
-    """A simulator that tells of every call, and what it became together with what the provider holds."""
+    """A simulator that reports every call with its record and the complete body."""
 
     def __init__(self, came: Callable[[HttpRequest, Record, bytes | None], None]) -> None:
         self._came = came

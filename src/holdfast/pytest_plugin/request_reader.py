@@ -80,7 +80,7 @@ class CheckedRequest(Struct, frozen=True, kw_only=True, dict=True):
         return DIALECTS[self.body.dialect].content(self.body, self.places[index])
 
     def words(self, index: int) -> bytes:
-        """What a block says that is a text, as it is written in the body; of others all of it."""
+        """Return the text of a text block as it is written in the body; other blocks in full."""
         span = text_span(self.body, self.places[index])
         return self.content(index) if span is None else self.body.raw[span[0] + 1 : span[1] - 1]
 
@@ -132,8 +132,8 @@ class RequestReader:
         )
 
     def _sent(self, facts: ModelFacts, prompt: Prompt, number: int) -> Outcome:
-        """What a request reads and writes a second after the one before it; of caches that match token by token nobody
-        asks, they read what is the same."""
+        """Return what a request reads and writes a second after the previous one; caches that match token by token are
+        not simulated, they read any common prefix."""
         if rules(facts).by_token:
             return Outcome(prompt, float(number), 0, prompt.tokens)
         cache = self._caches.setdefault(facts.ref, cache_of(facts))
@@ -144,7 +144,7 @@ class RequestReader:
 
 
 def _is_part(body: Body) -> bool:
-    """Whether a body holds only what is new since an earlier answer, or since what the provider keeps."""
+    """Return whether a body holds only what is new since an earlier answer or since the provider's stored state."""
     if body.dialect == "openai_responses":
         return previous_response(body) is not None or body.member("conversation") not in (None, b"null")
     thread = object_of(body.member("thread") or b"") if body.dialect == "anthropic" else None
@@ -161,7 +161,7 @@ def _facts(dialect: str, name: str, chosen: str | None) -> ModelFacts:
 
 
 def _digests(settings: Mapping[str, bytes], prompt: Prompt) -> tuple[tuple[str, bytes], ...]:
-    """What a prefix depends on beside its blocks; a cache key too, which separates entries."""
+    """Return digests of what a prefix depends on besides its blocks; also a cache key, which separates entries."""
     counting = dict(settings)
     if prompt.route:
         counting["prompt_cache_key"] = prompt.route.encode("utf-8", "surrogatepass")

@@ -1,8 +1,8 @@
 """The parts of a conversation as frozen values: blocks, messages and tool definitions.
 
-What a value says is here; where it stands in a body, who owns it and whether it carries a marker is not.
-`extra` holds members a dialect sent beyond the known ones, in order, as canonical JSON text; `Opaque` is a whole
-block of a kind we do not know. Both go back only to the dialect they came from.
+They hold content; the place in a body, the owner and the markers are elsewhere. `extra` holds members beyond the known
+ones of a dialect, in order, as canonical JSON text; `Opaque` is a whole block of an unknown kind. Both are sent only in
+the dialect that they came from.
 """
 
 from __future__ import annotations

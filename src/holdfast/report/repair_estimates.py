@@ -21,8 +21,8 @@ NEARLY_ALL = Decimal("0.95")
 
 
 def worth_saying(saves: Decimal, exact: Decimal, cost: Decimal | None, level: str) -> RepairSavings | None:
-    """What to say: nothing below a twentieth, and nothing where the user has chosen a `level` other than to be told.
-    `exact` is the part of `saves` for which moving unambiguous values is enough."""
+    """Return the savings if they are at least a twentieth and the user has not chosen another `level`. `exact` is the
+    part of `saves` for which moving unambiguous values is enough."""
     if level != "suggest" or not cost or saves < LEAST * cost:
         return None
     level_needed = "values" if exact >= NEARLY_ALL * saves else "on"

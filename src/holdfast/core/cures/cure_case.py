@@ -153,7 +153,7 @@ def repaired_by(case: Case) -> Level | None:
 
 
 def text_of(content: bytes) -> str | None:
-    """What a block says that is a text."""
+    """Return the text of a text block, None for another block."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):

@@ -229,7 +229,7 @@ def thinking(case: Case) -> Cure | None:
 
 
 def pruned(case: Case) -> Cure | None:
-    """A tool's result that was replaced by something much shorter, or by words that say so."""
+    """Recognise a tool result that was replaced by a much shorter one or by a placeholder."""
     if not case.texts or case.finding.cause != "messages_rewritten":
         return None
     assert case.before is not None
@@ -292,7 +292,7 @@ def _differ_in_numbers(case: Case) -> bool:
 
 
 def _is_heading_of(case: Case, pattern: re.Pattern[str]) -> bool:
-    """Whether the divergence stands under a heading or tag of this kind, or in a line that says so itself."""
+    """Return whether the divergence is under a heading or tag of this kind, or in such a line."""
     for line in (case.old, *reversed(case.lead.split("\n"))):
         if _heading.match(line) or '"text":"' in line[:80]:
             return bool(pattern.search(line[:200]))

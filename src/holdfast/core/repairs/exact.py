@@ -1,10 +1,8 @@
-"""Which changed values are unambiguous: those in a sentence that says what they are and nothing else.
+"""Which changed values are unambiguous: those in a sentence that names them and has nothing else.
 
-`cache.repair = "values"` moves these and nothing else. What is not in the table may be a rule, a fact or an appointment
-that somebody wrote; it stays where the client says it.
-
-An `Outline` follows the headings and tags above a line: they may say that somebody wrote, remembered or planned what
-follows.
+`cache.repair = "values"` moves only these. Anything not in the table may be a rule, a fact or an appointment that a
+person wrote, and stays in its place. An `Outline` follows the headings and tags above a line: they may show that what
+follows was written, remembered or planned.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ class Above(NamedTuple):
 
     @property
     def written(self) -> bool:
-        """Whether somebody wrote, remembered or planned what stands here."""
+        """Return whether the text here was written by a person, remembered or planned."""
         return is_written([*self.headings, *self.labels])
 
 

@@ -1,8 +1,8 @@
-"""The message blocks of a lane's last request: as the client sent them and as they were first sent, by their digests.
+"""The message blocks of a lane's last request, as the client sent them and as they were first sent, by their digests.
 
-Lives in a `ByteMemory`, one part for each request that only added to the one before; a lane keeps the name of its last
-part. Says which earlier block stands where one stands now; whether the two differ in the order of keys alone is for
-those to say who see the bytes.
+They are stored in a `ByteMemory`, one part for each request that only added to the one before; a lane stores the name
+of its last part. The module finds the earlier block in the place of a new one; whether both differ only in the order of
+keys is decided by callers that have the bytes.
 """
 
 from __future__ import annotations

@@ -16,17 +16,16 @@ MOST_READ = 64
 """Values kept as they were put together, so that a lane that goes on does not do it at every turn."""
 _MOST_WHOLE = 4_096
 _BORDER = b"border"
-"""A key of nobody's: in front of it stands what was not used in this period."""
+"""The key of no entry; the entries before it were not used in this period."""
 
 Load = Callable[[bytes], bytes | None]
 
 
 class ByteMemory:
-    """Bytes by digest, the least used leave first. `load` reads back what was made durable.
+    """Bytes by digest; the least recently used are evicted. `load` reads back what was made durable.
 
-    What is used together is used at every request of a lane; to say so once in a period is enough. A period ends when
-    an eighth of the memory was added, and before anything would leave that was used in it. Not safe for threads by
-    itself: the caller holds a lock.
+    Bytes of a lane are used at every request; marking that once in a period is enough. A period ends when an eighth of
+    the memory was added, and before anything used in it would be evicted. Not thread-safe: the caller holds a lock.
     """
 
     def __init__(self, limit: int = LIMIT, *, load: Load | None = None) -> None:
@@ -35,7 +34,7 @@ class ByteMemory:
         self._size = self._added = 0
         self.period = 0
         self.whole: dict[bytes, list[int]] = {}
-        """Names of what was found complete and used in this period: it still is. With what is to be known of it."""
+        """Names of what was found complete in this period, and so still is, with their details."""
         self.read: LRU[bytes, Any] = LRU(MOST_READ)
         """A place for values that were put together from what is kept, by their name."""
 

@@ -1,7 +1,7 @@
-"""What has to be stored of a first text so that it can be put together again from the client's present one.
+"""The stored difference from which a first text is restored with the client's present one.
 
-Of lines that the client still says, digests; of lines that differ in values alone, those values; of others, the lines
-that are gone. Never more: who reads what is stored learns what was changed and not the rest of the prompt.
+For lines that the client still sends it has digests; for lines that differ only in values, those values; for others,
+the removed lines. Never more: whoever reads the store learns what was changed and not the rest of the prompt.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _values(line: bytes, others: dict[bytes, list[bytes]], known: Values | None)
 
 
 def _is_secret(line: bytes, found: Values) -> bool:
-    """Whether a value is a credential or a part of one, by itself or by what stands around it."""
+    """Return whether a value is a credential or a part of one, by itself or with the text around it."""
     parts, values = parted(line.decode())
     text, places = "", {}
     for number, part in enumerate(parts):

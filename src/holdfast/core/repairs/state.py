@@ -17,7 +17,7 @@ from ..plan import DIGEST
 Name = Literal["tool-order", "key-order", "volatile-value", "memory-to-tail", "system-split"]
 Mode = Literal["off", "suggest", "values", "on"]
 MOVES: frozenset[str] = frozenset(("values", "on"))
-"""Modes in which a value may be told elsewhere than where the client says it."""
+"""Modes in which a value may be moved away from its place in the client's text."""
 
 ORDER: frozenset[str] = frozenset(("tool-order", "key-order"))
 """Repairs that change no content: they are made unless repairs are off."""
@@ -63,10 +63,10 @@ class FirstText(Struct):
 
 
 class InsertedText(Struct):
-    """A text of ours that was sent behind a client's block. `told` says by digests what the model knows from it.
+    """A text of ours that was sent after a client's block. `told` has digests of what the model learned from it.
 
-    The same turn may be sent again with other values, so that more is told behind it. `before` are the beginnings of
-    the digests of the blocks that this text was the last one of ours in front of.
+    The same turn may be sent again with other values, so that more is inserted after it. `before` has the prefixes of
+    the digests of the blocks that this text was the last of ours in front of.
     """
 
     name: Name

@@ -17,7 +17,7 @@ from ..volatile import between, masked, parted
 from .exact import exact
 
 LONGEST_SECTION = 16_000
-"""Characters of a section that is told anew when it changes."""
+"""Characters of a section that is repeated as a whole when it changes."""
 
 _heading = re.compile(
     r"\s*(?:(?P<hashes>#{1,6})\s+\S|(?P<tag><[A-Za-z][\w:-]*(?:\s[^<>]*)?>)\s*$|(?P<strong>\*\*[^*]+\*\*:?|\[[^\]]+\])\s*$"
@@ -51,9 +51,9 @@ class TextSection(Struct, frozen=True):
 
 
 class ChangedLine(NamedTuple):
-    """A line, or what a tool says of itself: as it was first sent, and as it is now.
+    """A line, or a tool's description: as it was first sent, and as it is now.
 
-    `of` names what it belongs to, where the line itself does not; `told` is told in its place, where it is no prose.
+    `of` names what it belongs to unless the line does; `told` is announced in its place if it is not prose.
     """
 
     first: str
@@ -130,7 +130,7 @@ def compare(first: str, now: str, place: int, above: Sequence[str] = (), below: 
 
 
 def told_apart(changed: Iterable[str], lines: Iterable[str]) -> bool:
-    """Whether what is told of these lines, which are among the others, looks like nothing else there."""
+    """Return whether the announcements of these changed lines match no other of the lines."""
     wanted = {mask for line in changed for each in _tellings(line) if "\0" in (mask := masked(each))}
     if not wanted:
         return True
@@ -216,10 +216,10 @@ def clauses(now: str, wanted: frozenset[int] | None) -> str:
 def tell_values(
     told: Mapping[Slot, Sequence[bytes]], lines: Mapping[Slot, ChangedLine]
 ) -> tuple[str, dict[Slot, bytes]]:
-    """The line that says what values are now, and what it tells; empty where all is known.
+    """Return the line that announces the current values, and their digests; empty if the model has them all.
 
-    `told` is what was told of each before: the digest of a line, and which of its values were named then. All of those
-    are named again, because they may have changed back.
+    `told` are the earlier announcements of each: the digest of a line, and which of its values were named then. All of
+    those are named again, because they may have changed back.
     """
     shown: list[str] = []
     news: dict[Slot, bytes] = {}

@@ -1,6 +1,6 @@
-"""What a tool says in prose: descriptions and titles, its own and those in its schema.
+"""The prose of a tool: descriptions and titles, its own and those in its schema.
 
-Nothing else of a tool is ever moved: the provider enforces it, so that a told value would not count.
+Nothing else of a tool is ever moved: the provider enforces it, so that an announced value would have no effect.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .texts import clauses, told_apart
 
 _PROSE = frozenset({"description", "title"})
 _OWN = frozenset({"description", "function.description"})
-"""The paths of what a tool says of itself."""
+"""The paths of a tool's own description."""
 _SCHEMAS = frozenset(
     {"function", "input_schema", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "items"}
     | {"prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "contains"}

@@ -274,7 +274,7 @@ def checked(plan: Plan, situation: Situation, *, strict: bool) -> Plan:
 
 
 def _sorted_out(plan: Plan, situation: Situation) -> tuple[list[Mark], list[Mark], list[str]]:
-    """The client's markers, ours that may stand where they are, and what is wrong with the rest."""
+    """Split the markers into the client's and our valid ones, with the problems of the rest."""
     unmatched = list(situation.prompt.marks)
     clients, ours, faults = [], [], []
     for mark in plan.marks:
@@ -289,7 +289,7 @@ def _sorted_out(plan: Plan, situation: Situation) -> tuple[list[Mark], list[Mark
 
 
 def _alone(mark: Mark, situation: Situation) -> Iterator[str]:
-    """What is wrong with a marker by itself."""
+    """Yield the problems of a marker, regardless of others."""
     model, blocks = situation.model, situation.prompt.blocks
     if not takes_markers(model):
         yield f"block {mark.block}: {model.ref} takes no markers"
@@ -304,7 +304,7 @@ def _alone(mark: Mark, situation: Situation) -> Iterator[str]:
 
 
 def _against(mark: Mark, kept: Sequence[Mark], plan: Plan, situation: Situation) -> str | None:
-    """What is wrong with a marker beside those that are kept already."""
+    """Return the conflict of a marker with those already accepted, or None."""
     model, prompt = situation.model, situation.prompt
     if any(other.block == mark.block for other in kept):
         return f"block {mark.block}: it has a marker already"

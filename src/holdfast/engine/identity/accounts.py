@@ -114,7 +114,7 @@ def _in_query(query: str) -> list[str]:
 
 
 ORGANISATION = (b"anthropic-organization-id", b"openai-organization")
-"""Headers in which providers say whose a request was."""
+"""Headers in which providers name the organisation of a request."""
 
 MOST = 4_000
 """Links and tokens in memory; others are looked up again."""

@@ -22,8 +22,8 @@ _LONGEST = 256  # characters of a user-agent that are looked at
 _SHORT = 32
 
 AGENTS = frozenset({"claude-code", "claude-agent-sdk", "codex", "opencode", "gemini-cli", "qwen-code", "pi"})
-"""Clients whose conversations always have tools: what they send without is beside it, such as titles. aider and cline
-describe their tools in words, so that nothing tells a first question from a title."""
+"""Clients whose conversations always have tools: requests without them are side requests, such as titles. aider and
+cline describe their tools in text, so that a first question cannot be told from a title."""
 
 _BEGINNINGS = (
     ("codex", "codex"),

@@ -141,8 +141,8 @@ class History(Struct):
 
 
 def repeated(new: History, last: History, given: int) -> tuple[Relation, int] | None:
-    """How a request begins with what a conversation said last, and with how many blocks of it. What the conversation's
-    first request brought along, so many blocks, is no evidence: all conversations of a program may begin with it."""
+    """Return how a request repeats a conversation's last one, and how many blocks of it. The `given` blocks of the
+    conversation's first request are no evidence: all conversations of a program may begin with them."""
     same = common_head(last.blocks, new.blocks)
     if same == len(last.blocks) and (len(new.blocks) > same > 0 or same > given):
         return Relation.CONTINUED, same
@@ -155,8 +155,8 @@ def repeated(new: History, last: History, given: int) -> tuple[Relation, int] | 
 
 
 def is_reopened(*, same: bool, came_to_nothing: bool, retried: bool = False) -> bool:
-    """Whether an opening is an earlier one, sent again. The same words alone may as well open another conversation (a
-    job that runs every hour): the earlier one came to nothing, or the client says that it tries again."""
+    """Return whether a first request repeats an earlier one. Equal text alone may be another conversation (an hourly
+    job): the earlier one must have had no answer, or the client must mark a retry."""
     return same and (came_to_nothing or retried)
 
 
@@ -173,10 +173,10 @@ _CLIENTS = ("_output", "_response")
 
 
 class Chain(Struct, frozen=True):
-    """The chain of one request. `before[i]` stands for all that was said before the model's i-th turn, `after[i]` for
-    all up to the end of that turn, `end` for everything. `tails` stand for everything without the last blocks of what
-    the model is asked: a client may put a reminder there that is gone the next time. `whole` stands for tools and
-    system text too, `head` for those alone, in whatever order the tools come."""
+    """The digests of one request. `before[i]` covers everything before the model's i-th turn, `after[i]` everything up
+    to the end of it, `end` everything. `tails` leave out the last blocks of the latest question, where a client may put
+    a reminder that is gone the next time. `whole` includes tools and system text, `head` is those alone, whatever the
+    order of the tools."""
 
     system: bytes
     whole: bytes
@@ -188,7 +188,7 @@ class Chain(Struct, frozen=True):
 
 
 class _Walk:
-    """A walk through blocks: the speakers' turns so far, and what was said since the last change."""
+    """The state of a walk through blocks: the turns so far, and the blocks since the last change of speaker."""
 
     def __init__(self, scope: bytes) -> None:
         self.blocks: tuple[Block, ...] = ()

@@ -294,8 +294,8 @@ class Identities:
 
 
 def _beside(sender: _Sender) -> Identity:
-    """A side request. Those that name no session share one for each client: whose conversation they stand beside is not
-    known."""
+    """Return a side request's identity. Those without a session share one per client, because their conversation is
+    unknown."""
     session = sender.session or f"{sender.client or 'unknown'}-side"
     lane = Lane(tenant=sender.tenant, session=session, id=f"{session}/side", client=sender.shown, agent=sender.agent)
     return Identity(lane, side=True, why="side request")

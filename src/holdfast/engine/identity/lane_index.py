@@ -158,9 +158,9 @@ class LaneIndex:
         return None if match is None else match.conversation
 
     def _resent(self, query: LaneQuery) -> Iterator[Evidence[LaneRecord]]:
-        """Lanes whose last request said exactly this, if a turn of their own is in it: two under another system text.
-        A lane used since then that waits for the last of these turns may as well have come to the same words, unless
-        the request is known to be sent again."""
+        """Yield lanes whose last request was the same, if it has a turn of their own: two under another system text. A
+        lane used since then that awaits the last of these turns may have come to the same text, unless the request is
+        known to be a retry."""
         chain = query.chain
         there = [record for record in self._at(chain.end, query.project) if record.end == chain.end]
         same = [record for record in there if record.system == chain.system and record.own_turns > 0]

@@ -193,7 +193,7 @@ _SOURCES: tuple[_Source, ...] = (
 
 
 def previous_response(body: Body) -> str | None:
-    """The response a request goes on from (Responses): its body holds only what is new since then."""
+    """Return the response that a request continues (Responses): its body holds only what is new since then."""
     value = _field(body, "previous_response_id") if body.dialect == "openai_responses" else None
     return value if isinstance(value, str) and value else None
 

@@ -46,8 +46,8 @@ def from_page(headers: Mapping[str, str]) -> bool:
 
 
 class Wishes(Struct, frozen=True):
-    """What the client asks of us: to stay out of it, to leave repairs, to take a change for announced, to send what was
-    held back; to put no memory into it, and whose project it belongs to."""
+    """The client's wishes for this request: bypass Holdfast, skip repairs, announce a reset, send what was held back,
+    get no memory; and the project it belongs to."""
 
     off: bool = False
     skip: frozenset[str] = frozenset()

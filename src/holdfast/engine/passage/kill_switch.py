@@ -21,7 +21,7 @@ from .fail_open import quiet
 
 VARIABLE = "HOLDFAST_OFF"
 OFF = "off"
-"""What a response says in `x-holdfast-bypassed`."""
+"""The value of `x-holdfast-bypassed` in a response."""
 
 _NOT_SET = ("", "0", "false", "no", "off")
 _FROM, _UNTIL = "relayed_from", "relayed_until"

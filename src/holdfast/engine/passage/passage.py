@@ -433,7 +433,7 @@ class Passage:
         self._passages.engine.note(call)
 
     def _reference(self) -> str:
-        """The model as it is called in what is stored; that of a body that could not be read is in its answer."""
+        """Return the model's name for stored data; for a body that could not be read it is in the answer."""
         if self._body is not None:
             return facts_of(self._body).ref
         named = self._model or (self.tap.report is not None and self.tap.report.model)

@@ -19,12 +19,12 @@ MOST = 65_536
 """Bytes of a refusal that are read to see why it is one."""
 
 Refused = Callable[[int, str], None]
-"""Is told of a refusal: its status, and what the provider says."""
+"""Called with a refusal's status and the provider's text."""
 
 
 class Hearing:
-    """What is heard of one answer. `served` says that the provider took the request, `streams` that its answer comes
-    as events. An answer that cannot be read has no `report`; nothing here raises."""
+    """Observes one answer. `served` if the provider accepted the request, `streams` if its answer is an event stream.
+    An unreadable answer has no `report`; nothing here raises."""
 
     status = 0
     served = False
@@ -98,7 +98,7 @@ class Hearing:
             return None
 
     def outcome(self, report: StreamReport | None) -> tuple[Usage | None, str]:
-        """What a response says that has come to its end: its usage, or what was wrong with it."""
+        """Return the usage of a finished response, or the error."""
         if not self.served:
             return None, f"HTTP {self.status}"
         if self._tap is None or report is None:

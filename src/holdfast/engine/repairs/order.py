@@ -67,8 +67,8 @@ class _Tool(Struct):
 
 
 def keys(work: Work) -> None:
-    """Objects in history with their keys in the first order. Of blocks that stand where they stood only digests are
-    compared; a block that departs is compared with the one that stood in its place."""
+    """Put the keys of objects in history into their first order. For blocks in their places only digests are compared;
+    a block that differs is compared with the one in its place before."""
     if _only_grows(work):
         return
     period = work.memory.period
@@ -232,7 +232,7 @@ def _reordered(work: Work, before: _First, after: _First) -> bool:
 
 
 def _name(raw: bytes) -> bytes | None:
-    """What a block is known by whatever the order of its keys; nothing for what is signed."""
+    """Return a block's digest independent of the order of its keys; None for signed blocks."""
     form = None if rewrite.signed(raw) else rewrite.unordered(raw)
     return None if form is None else sha256(form).digest()[:16]
 

@@ -1,4 +1,4 @@
-"""One request on its way through the repairs: what is known of it, and what has been decided so far."""
+"""One request on its way through the repairs: its state, and the decisions so far."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from holdfast.core.repairs import MOVES, ByteMemory, ChangedLine, InsertedText, 
 from holdfast.wire import Body, Splice, continued_id, rewrite
 
 MOVING = frozenset({"volatile-value", "memory-to-tail"})
-"""Repairs that tell a value elsewhere than where the client says it: a request goes with both or without both, because
-what one of them told may contradict what stands in its old place."""
+"""Repairs that move a value away from its place in the client's text: a request uses both or none, because what one of
+them announced may contradict the text in its old place."""
 UNKNOWN = b"=" + bytes(7)
-"""Stands for something that was told and is no present value of anything."""
+"""Replaces an announced value that cannot be known; it equals no present value."""
 
 
 class BeginAnewError(Exception):

@@ -183,7 +183,7 @@ class Shadow:
 
 
 def _as_billed(outcome: Outcome, call: Billed) -> Usage:
-    """A foreseen outcome in the provider's tokens, less what the provider had lost of the real request."""
+    """Convert a predicted outcome into the provider's tokens, less what the provider lost of the real request."""
     ours, theirs = call.tokens, call.usage.prompt
     scale = theirs / ours if ours else 1.0
     lost = max(0, call.foreseen - in_our_tokens(call.usage.read, ours, theirs))

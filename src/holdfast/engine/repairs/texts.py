@@ -27,7 +27,7 @@ _OF_TOOLS_BEFORE = b"t"
 
 
 def forget(work: Work) -> None:
-    """The lane begins anew: every text of the client's as it is now, and nothing of ours."""
+    """Start the lane again with the client's present texts and without inserts."""
     work.state.inserts.clear()
     work.state.texts.clear()
     work.state.kept_tools.clear()
@@ -199,8 +199,8 @@ def _report(work: Work, number: int, diff: texts.Difference, applied: bool) -> N
 def _gather(
     work: Work, place: int, before: Sequence[str], after: Sequence[str], diff: texts.Difference, slots: list[bytes]
 ) -> None:
-    """What the model may have to be told: what differs, and what was told before and may have changed back. Of the
-    texts before and after, the first is the one that this is about, and none of the others may look like it."""
+    """Collect what the model may have to learn: what differs, and what was announced before and may have changed back.
+    The first of the texts before and after is the changed one; no other may look like it."""
     first, now = before[0], after[0]
     work.lines |= diff.values
     others = [slot for slot in slots if slot[:1] == b"v" and slot not in diff.values]

@@ -142,7 +142,7 @@ def _shared(calls: Sequence[TimedCall]) -> list[list[int]]:
 
 
 def _ends(markable: Sequence[int], shared: Sequence[int]) -> tuple[int, ...]:
-    """The blocks at whose end later calls leave this one, moved back to where a marker may stand."""
+    """Return the blocks at whose end later calls diverge from this one, moved back to where a marker is allowed."""
     ends: set[int] = set()
     for i, count in enumerate(shared):
         if count > (shared[i + 1] if i + 1 < len(shared) else 0) and (at := bisect_right(markable, i)):

@@ -90,7 +90,7 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def _plain(id: object, at: object, session: object, turn: object, parent: object, actor: object) -> bool:
-    """Whether a head is right at first sight. Any other is looked at again, to say what is wrong with it."""
+    """Return whether a head is valid in a quick check. Any other is checked again for the error message."""
     texts = type(id) is str and type(session) is str and (turn is None or type(turn) is str) and parent is None
     return texts and type(at) is int and actor in _ACTORS
 

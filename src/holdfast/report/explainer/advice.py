@@ -67,7 +67,7 @@ def with_others(first: str, also: Iterable[str]) -> str:
 
 
 def by_setting(setting: str, shown: str = "") -> str:
-    """Who does it by itself with a setting: what is not of the cache belongs to our own agent."""
+    """Return who does it with a setting: settings other than the cache's belong to Holdfast's own agent."""
     who = "The gateway" if setting.startswith("cache.") else "Holdfast's own agent"
     return f"{who} does it by itself: {shown or setting}."
 

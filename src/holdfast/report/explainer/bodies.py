@@ -203,7 +203,7 @@ class BodyMemory:
         return planner.prepare(tenant, ledger, plan_request, now, _AS_SENT)
 
     def _tenant(self, session: str) -> Tenant:
-        """What the lanes of a session share. Nothing in a log says which sessions share more."""
+        """Return the state shared by a session's lanes. Logs do not show which sessions share more."""
         tenant = self._tenants.get(session)
         if tenant is None:
             tenant = self._tenants[session] = Tenant()
@@ -219,8 +219,8 @@ def _promising(model: ModelFacts) -> ModelFacts:
 
 
 def facts_of(name: str, dialect: str) -> ModelFacts:
-    """What is known of a model as a log names it, called in this dialect if the log says so. Bedrock's ids (also inside
-    an ARN) have a colon before their version: what stands before it is no provider."""
+    """Return the facts of a model as named by a log, in this dialect if the log names one. Bedrock's ids (also inside
+    an ARN) have a colon before their version, which does not separate a provider."""
     if (match := _BEDROCK(name)) is not None:
         return facts.model(f"bedrock:{match[1]}")
     if ":" in name or not dialect:
@@ -267,10 +267,10 @@ def _expected(seen: ComparedBody, expected: int) -> Expectation | None:
 
 
 def _known_better(finding: Finding, expired: float | None) -> Finding:
-    """The finding with what the core cannot know here or does not hold against a client.
+    """Return the finding with what the core cannot know here or does not count against a client.
 
-    It sees the request before and not what that one stood on: a part that lives shorter may have gone. And one that
-    goes back to an earlier place and says something else has left out what followed."""
+    It compares with the previous request only: an earlier part with a shorter lifetime may have expired. And a request
+    that returns to an earlier place and continues differently has left out what followed."""
     comparison = finding.comparison
     unexplained: tuple[BreakCause, ...] = ("likely_server_side", "unknown")
     if finding.cause not in unexplained or comparison is None:

@@ -272,5 +272,5 @@ class Explainer:
 
 
 def _kind(record: LoggedRequest) -> Kind | None:
-    """Whether a request goes on after a user's message or after results of tools, as far as its log tells."""
+    """Return whether a request follows a user's message or tool results, if its log shows it."""
     return record.kind or (kind_of_shape(record.added) if record.added else None)

@@ -126,7 +126,7 @@ class LaneUsage:
         return waiting and usage.read >= self.begun - self.slack
 
     def seconds(self) -> float | None:
-        """How long what the lane had lives without being read; None where nobody knows."""
+        """Return how long the lane's entries live without being read; None if unknown."""
         model = self.model
         if self.tail is not None and self.tail != UNSPLIT:
             lifetime = model.ttl_seconds(self.tail)
@@ -241,7 +241,7 @@ def reads(lane: LaneUsage, usage: Usage, gap: float | None, *, lost: int, expire
 
 
 def other_ttl(bills: Iterable[TokenBill]) -> OtherTtl | None:
-    """What the bills of models that sell both lifetimes would have come to."""
+    """Return the cost with other lifetimes, for models that have both."""
     return together([_other_ttl(bill, bill.rates) for bill in bills if bill.sells and bill.rates is not None])
 
 

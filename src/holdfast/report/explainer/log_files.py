@@ -78,7 +78,7 @@ def file_read(source: Source) -> FileRead:
 
 
 def unreadable(report: ExplainReport) -> HoldfastError:
-    """What is wrong with logs of which nothing could be read."""
+    """Return the error for logs of which nothing could be read."""
     first = report.broken_lines[0]
     of = f" of {in_words(report.read)}" if report.read else ""
     return HoldfastError(

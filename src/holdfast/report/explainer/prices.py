@@ -130,7 +130,7 @@ class TokenBill:
 
 
 class LostTokens:
-    """What breaks and resets moved: from what was new or plain input to what was billed again."""
+    """The tokens moved by breaks and resets: from new ones or plain input to those billed again."""
 
     __slots__ = ("growth", "input", "reads", "resets", "rewritten")
 
@@ -138,7 +138,7 @@ class LostTokens:
         self.reads = self.growth = self.rewritten = self.resets = self.input = ZERO
 
     def add(self, lost: int, usage: Usage, rates: Rates, *, reset: bool) -> Decimal:
-        """What a request's lost tokens cost beyond a read, which is left among the reads."""
+        """Return what a request's lost tokens cost beyond a read, which remains among the reads."""
         extra = cost_of(lost, usage, rates)
         wrote = min(lost, usage.written)
         plain = min(lost - wrote, usage.input)

@@ -1,8 +1,8 @@
-"""What repairs would have saved of the requests of logs.
+"""What repairs would have saved for the requests of logs.
 
-The gateway's store says it of every call. Where a log has bodies, a lane whose requests part from those before them is
-repaired as the engine would (`engine.repair_savings`), with the client's own markers and nothing else of ours:
-what is left is the effect of repairs alone. Other logs tell nothing of it and do not count.
+The gateway's store has it for every call. If a log has bodies, a lane with divergences is repaired as the engine would
+(`engine.repair_savings`), with the client's own markers and nothing else of ours: the rest is the effect of repairs
+alone. Other logs do not count.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RepairCandidate(Struct, frozen=True, kw_only=True):
 
 
 class RepairEstimates:
-    """Adds up what repairs would have saved, and what the requests cost of which that is known."""
+    """Adds up what repairs would have saved, and the cost of the requests with a known saving."""
 
     def __init__(self, bodies: BodyMemory) -> None:
         self._bodies = bodies
@@ -59,7 +59,7 @@ class RepairEstimates:
         self._cost = self._saves = self._exact = Decimal(0)
 
     def result(self, level: str) -> RepairSavings | None:
-        """What to say; None where it is not worth saying, or the user has chosen another `level`."""
+        """Return the savings; None if they are insignificant or the user has chosen another `level`."""
         return worth_saying(self._saves, self._exact, self._cost, level)
 
     def add(self, request: RepairCandidate) -> None:

@@ -52,8 +52,8 @@ class BreakTally:
 
 
 class CureTally(BreakTally):
-    """Breaks that one cure is for, and how it reads for the dearest of them. `told` are the dearest sentences that name
-    different things, with what each cost."""
+    """The breaks with one cure, and its advice for the most expensive of them. `told` has the most expensive sentences
+    about different subjects, with their costs."""
 
     __slots__ = ("advice", "dearest", "requests", "setting", "told")
 
@@ -361,6 +361,6 @@ class SessionIndex:
 
 
 def _key(record: LoggedRequest) -> tuple[object, ...]:
-    """By what a request is known again: its time and what was billed; its bytes where either is missing."""
+    """Return the key of duplicate requests: time and usage, or the bytes if either is missing."""
     bytes_ = record.body if record.at is None or record.usage is None else None
     return record.session, record.agent, record.model, record.at, record.usage, bytes_

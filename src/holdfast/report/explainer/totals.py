@@ -35,7 +35,7 @@ CURES = 3
 
 
 class ReadLogs(Struct, frozen=True):
-    """What was read: the files, and the lines that could not be, of which the first are named."""
+    """The files that were read, and the lines that could not be, the first ones by name."""
 
     files: tuple[FileRead, ...]
     broken: int

@@ -1,8 +1,8 @@
 """Claude Code's transcripts: `SESSION.jsonl`, with sub-agents in it, beside it or in `SESSION/subagents`.
 
 A request is all assistant lines of one message id: each content block is a line of its own that repeats the usage, and
-results of tools may stand between them. It was sent when the last line it answers was written, or when the client says
-so itself (`api-request`, newer versions). Text is never looked into: what a line is, its own members tell.
+tool results may come between them. It was sent when the last line it answers was written, or at the time that newer
+versions record (`api-request`). Text is never read: a line's members show its type.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def _cut(cuts: tuple[int, int], reason: str | None) -> tuple[int, int]:
 
 
 def _reason(lane: _Lane, model: str) -> str | None:
-    """Why a model's prefix does not go on: what was cut since its request before in this conversation."""
+    """Return why a model's prefix ends: what was cut since its last request in this conversation."""
     compactions, trimmings = lane.seen.get(model, lane.cuts)
     if lane.cuts[0] > compactions:
         return COMPACTION
@@ -289,7 +289,7 @@ def _later(one: float | None, other: float | None) -> float | None:
 
 
 _NOTES = {"queue-operation", "file-history-snapshot", "last-prompt", "mode", "permission-mode", "summary", "ai-title"}
-"""Lines of which some stand before the conversation."""
+"""Lines that may come before the conversation."""
 
 
 def is_mine(path: Path, start: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""What a conversation gains, block by block, as a log is read: roles, kinds and sizes, never text.
+"""The growth of a conversation, block by block, as a log is read: roles, kinds and sizes, never text.
 
-A model's request has gained what was said since its request before. Sizes are those of the log's own JSON: they say how
-a request's growth is shared among its blocks, and what was billed says how much it is.
+A model's request adds everything since its previous request. Sizes are those of the log's own JSON: they give the
+shares of a request's blocks, and the billed usage gives the total.
 """
 
 from __future__ import annotations

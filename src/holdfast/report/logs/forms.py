@@ -180,10 +180,10 @@ def conversation_form(messages: list[Raw], tools: list[Raw]) -> str | None:
 
 
 def kind(members: Members) -> Literal["request", "dialogue"] | None:
-    """What a line is: one request, or a whole conversation of which every answer was one.
+    """Return whether a line is one request, or a conversation in which every answer was a request.
 
-    A conversation has answers, and nothing that only a request has: no usage, no limit. It may as well be a request of
-    which the lines around it tell more.
+    A conversation has answers, and nothing that only a request has: no usage, no limit. It may also be a request with
+    details in the lines around it.
     """
     messages = items_of(members.get("messages"))
     if messages is None or not all("role" in (members_of(message) or {}) for message in messages[:2]):

@@ -103,7 +103,7 @@ def _is_whole(file: IO[bytes]) -> bool:
 
 
 def _header(about: int) -> int:
-    """Bytes of a frame's header behind the one that tells what is in it: window, dictionary, size."""
+    """Return the bytes of a frame's header after its descriptor: window, dictionary, size."""
     alone = about >> 5 & 1
     size = (alone, 2, 4, 8)[about >> 6]
     return (1 - alone) + (0, 1, 2, 4)[about & 3] + size

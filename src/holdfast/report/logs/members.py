@@ -56,7 +56,7 @@ LOGS = frozenset(
         *(*USAGE, *RESPONSE, *ANSWER, *PREDICTED, *DIALECT, "method", "id", "object", "custom_id"),
     ]
 )
-"""Members that belong to the log where a line is the request's body and says more beside it."""
+"""Members that belong to the log if a line is the request's body with additions."""
 
 _LONGEST_NAME = 200
 _members = msgspec.json.Decoder(dict[str, Raw]).decode

@@ -383,7 +383,7 @@ class Database:
             yield latest, BrokenSource(f"{self._name}:{session.id}", reason(error))
 
     def _removed(self, session: StoredSession) -> Iterator[tuple[float, StoredMessage]]:
-        """Answers that a user took back are deleted; what was said of them at last stands among the events."""
+        """Yield answers that the user undid: they are deleted, but their last state is among the events."""
         if not self._events:
             return
         events = (_decoded(_REMOVED, data) for (data,) in self._select(_REMOVALS, session.id))

@@ -24,7 +24,7 @@ from .traces import SIDECHAIN, Kind, Shape, ShapeBlock, Trace, TraceStep, kind_o
 PING = "ping"
 """Agents of the gateway's store that are no requests of a client."""
 TURN = 60.0
-"""Seconds after which a request is taken for a user turn where nothing tells: tool loops are quicker."""
+"""Seconds after which an unmarked request counts as a user turn: tool loops are quicker."""
 TAIL = 100
 """Plain input below one part in so many of a lane's prompts is what follows the last marker, which rebuilding leaves
 out; more of it belongs to the prompt."""

@@ -1,4 +1,4 @@
-"""`holdfast explain` as one HTML file: what was spent, what of it for nothing, why, and what to do."""
+"""`holdfast explain` as one HTML file: the cost, the avoidable part, its causes and what to do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVIDENCE = {
 MOST_ROWS = 500
 MOST_SESSIONS = 40
 MOST_BREAKS = 50
-"""Breaks of one session that are told in full: the dearest."""
+"""Breaks of one session that are shown in full: the most expensive."""
 
 MOST_TOLD = 1_000
 """Breaks of all sessions that are told in full."""

@@ -121,6 +121,6 @@ def legend(rows: Sequence[tuple[Tone, str, str, str]]) -> Markup:
 
 
 def inline(rows: Sequence[tuple[Tone, str]]) -> Markup:
-    """What the colours of a chart say, in one line."""
+    """Return a chart's legend on one line."""
     items = [tag("li", tag("span", class_=f"swatch {tone}"), tag("span", name)) for tone, name in rows]
     return tag("ul", items, class_="legend inline")
