@@ -92,9 +92,9 @@ class Effectivenesses(Struct, frozen=True, kw_only=True):
 class BreakReport(Struct, frozen=True, kw_only=True):
     """A break, or a reset if it has a reason. `offset` counts bytes of the body that was sent.
 
-    `cure` is the name of what was recognised, `advice` says in a sentence what to do, `setting` what does it for them.
-    `subscription` says that the call was paid by one: the dollars are at list price. `changes` is what differs in the
-    block, where its report on disk was read; `masked` says what is not shown of it.
+    `cure` is the name of the recognised cure, `advice` a sentence with what to do, `setting` the setting that does it.
+    `subscription` if a subscription paid for the call: the dollars are at list price. `changes` are the differences in
+    the block, if its report on disk was read; `masked` describes what they leave out.
     """
 
     id: str
@@ -261,11 +261,11 @@ class SessionReport(Struct, frozen=True, kw_only=True):
 
 
 class Bill(Struct, frozen=True, kw_only=True):
-    """What was paid. `days` are oldest first, everything else the dearest first.
+    """What was paid. `days` are oldest first, everything else the most expensive first.
 
     Calls that are no longer stored one by one count in the total, by model and by day; their session, client and kind
-    are not known any more (`id` None). `zone` says where days begin: "UTC", or "local" for this machine's time.
-    `repairs` is what repairs would have saved, None where that is not worth saying.
+    are unknown (`id` None). `zone` is the zone in which days begin: "UTC", or "local" for this machine's time.
+    `repairs` is what repairs would have saved, None if insignificant.
     """
 
     window: TimeWindow

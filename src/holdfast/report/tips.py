@@ -1,8 +1,8 @@
 """Tips for long-running agents: a closed list, and which of them fit what was measured.
 
-Pure: evidence and settings come in as values, so that the same rules serve the store (`holdfast doctor`) and clients'
-logs (`holdfast explain`). What a source cannot tell is None there, and its tip does not apply; nor does a tip that the
-settings follow already. `docs/tips.md` has a section for each.
+Pure: evidence and settings are parameters, so that the same rules serve the store (`holdfast doctor`) and clients' logs
+(`holdfast explain`). Evidence that a source lacks is None, and its tip does not apply; nor does a tip that the settings
+follow already. `docs/tips.md` has a section for each.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ class _Events:
 
 
 def evidence(store: Store, settings: Settings) -> TipEvidence:
-    """What the newest calls and events say."""
+    """Collect the evidence from the newest calls and events."""
     start = store.newest_hour(MOST)
     if start is None:
         return TipEvidence()

@@ -338,8 +338,8 @@ def _response(
 
 
 def _beside(passages: Passages, passage: Passage) -> Sequence[SideCall]:
-    """Calls to make beside a request: those that it asked for, and what is due for its agent's objects, since nobody
-    else looks after them here."""
+    """Return the calls to make besides a request: its own, and those due for its agent's objects, since no gateway
+    makes them here."""
     prepared = passage.prepared
     if prepared is None or (not prepared.before and prepared.use is None):
         return ()

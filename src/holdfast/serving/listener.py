@@ -1,4 +1,4 @@
-"""A socket to listen on, with errors that say what to do, and the address to give to clients."""
+"""A listening socket with helpful errors, and the address to give to clients."""
 
 from __future__ import annotations
 

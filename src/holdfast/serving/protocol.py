@@ -44,8 +44,8 @@ _ZERO = b"0"  # a chunk's size may begin with zeros (RFC 9112, 7.1)
 
 
 class Arrived:
-    """What has come of a request's body; `whole` if that is all, `received` the bytes that the parser has read of it.
-    Every piece would be copied twice in the bytearray in whose place it stands."""
+    """The received part of a request's body; `whole` if it is complete, `received` counts the parser's bytes. It
+    replaces a bytearray that would copy every piece twice."""
 
     __slots__ = ("_pieces", "_size", "received", "whole")
 
@@ -266,7 +266,7 @@ class Protocol(HttpToolsProtocol):
         return self._lost.is_set()
 
     def watch(self) -> None:
-        """Go on reading: where much came at once that was stopped, and nobody would see the client leave."""
+        """Resume reading: it stops after much data, and then a disconnect would not be noticed."""
         self.flow.resume_reading()
 
     async def reset(self) -> None:

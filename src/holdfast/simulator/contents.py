@@ -43,7 +43,7 @@ class ContentsError(Exception):
 
 
 class _Named(Struct, frozen=True):
-    """What an object is called on the wire, beside its name."""
+    """An object's names on the wire besides its id."""
 
     model: str
     display: str

@@ -1,7 +1,7 @@
 """Faults on demand: a queue of orders for what shall go wrong with coming requests.
 
-What a fault says instead of an answer is here, as the provider would say it; what it does to the sending of one is in
-`steps`. Nothing here knows HTTP servers or the cache.
+The errors that replace an answer are here, in the provider's format; the effects on sending one are in `steps`. Nothing
+here knows HTTP servers or the cache.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Faults:
         self._queue.append(fault)
 
     def listing(self) -> list[Fault]:
-        """What is still to come, with what is left of `times` and `after`."""
+        """Return the pending faults with the remaining `times` and `after`."""
         return list(self._queue)
 
     def clear(self) -> int:

@@ -10,7 +10,7 @@ from holdfast.records import Usage
 
 
 class Record(Struct):
-    """One request. `why` explains what was read and written; `state` says how far its answer got."""
+    """One request. `why` explains what was read and written; `state` is the progress of its answer."""
 
     number: int
     at: float

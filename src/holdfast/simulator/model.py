@@ -132,7 +132,7 @@ def _parts(step: ScriptStep, at: Scene, tool_calls: tuple[ToolCall, ...], thinki
 
 
 def padded(text: str, tokens: int) -> str:
-    """A text lengthened with filler to so many tokens; one that is longer stays as it is."""
+    """Pad a text with filler to `tokens` tokens; a longer one stays."""
     text = text.rstrip() if tokens > estimate(text) else text  # a space at the end would merge with the filler's
     missing = tokens - estimate(text)
     if missing <= 0:

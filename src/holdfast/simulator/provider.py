@@ -1,7 +1,7 @@
 """A provider in one object: a call comes in, checks, faults and the cache decide, the scripted model answers.
 
-No sockets and no waiting: an `Exchange` says what to send and how long to wait, and is told when its first token left
-and when it was complete. `answer` does all of it at once for callers in the same process.
+No sockets and no waiting: an `Exchange` returns what to send and how long to wait, and its caller reports the first
+token and the end. `answer` does all of it at once for callers in the same process.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _served = re.compile(
 
 
 class Exchange:
-    """One call under way: what to send, how long to wait, and what to tell the cache as it happens."""
+    """One call in progress: what to send, how long to wait, and the updates of the cache."""
 
     def __init__(self, clock: Clock, record: Record, answer: HttpResponse, fault: Fault | None = None) -> None:
         self.answer = answer
@@ -57,7 +57,7 @@ class Exchange:
         self.first_token_delay = 0.0
         self.chunk_delay = 0.0
         self.sent = 0
-        """Bytes of the answer that have left."""
+        """Bytes of the answer sent so far."""
         self.record = record
         self._clock = clock
         self._cache: Cache | None = None

@@ -1,8 +1,7 @@
-"""Which skills a session has read, what a further load gives, and how much may be loaded.
+"""Which skills a session has read, the result of loading one, and how much may be loaded.
 
-A body is given once; after that a pointer names the place where it stands. So a session forgets what compaction removed
-and what was never answered: a pointer must not name text that is gone. What is preloaded stands in the system text and
-counts nothing.
+A body is sent once; later loads give a pointer to its place. So bodies that were removed by compaction or never sent
+are dropped: a pointer must not refer to missing text. Preloaded skills are in the system text and do not count.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _TRIED = 100
 """Headings in a result below which its text is looked for: a stranger's page may hold any number of them."""
 
 Given = Literal["body", "already_preloaded", "already_loaded"]
-"""What a load is answered with: the body, or a pointer to where it stands."""
+"""The result of a load: the body, or a pointer to its place."""
 
 
 class Activation(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The six fields of a skill: what each must be, and what is said when it is not. Nothing here reads a file.
+"""The six fields of a skill: their rules, and the messages about violations. Reads no files.
 
 A value counts as it is written: `version: 1.0` in the metadata is the text "1.0", and `true` is "true".
 """

@@ -80,7 +80,7 @@ class Frontmatter:
         return self._line(node.start_mark.index)
 
     def members(self, node: yaml.MappingNode, inside: str = "") -> dict[str, FrontmatterField]:
-        """What a mapping holds, by key. Merged mappings are refused: expanding them can go on for ever."""
+        """Return a mapping's fields by key. Merged mappings are refused: expanding them may never end."""
         members_: dict[str, FrontmatterField] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None

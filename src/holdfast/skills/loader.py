@@ -128,10 +128,10 @@ def skill_store_factory(settings: SkillsSettings, workspace: Path | None) -> Cal
 
 
 def load_roots(roots: Sequence[SkillRoot], *, workspace: Path | None = None, strict: bool = False) -> SkillStore:
-    """The skills of several roots. Those of the workspace stand before the global ones, and at each level those of an
-    earlier root before those of a later one.
+    """Load the skills of several roots. The workspace's take precedence over the global ones, and at each level those
+    of an earlier root over those of a later one.
 
-    A root that is named inside `workspace` but leads out of it and of the other roots is left out: a stranger's
+    A root that is configured inside `workspace` but leads out of it and of the other roots is left out: an untrusted
     repository must not decide what is read. `strict` leaves out a skill whose description is too long, which is loaded
     with a warning otherwise.
     """

@@ -1,6 +1,6 @@
-"""The skills of one session: what its stable text says of them, what its agent loads, and what a restart has to know.
+"""The skills of one session: their part of its stable text, what its agent loads, and what a restart needs.
 
-Composed once, from a snapshot: nothing that happens on disk later changes a byte of what was sent.
+Composed once, from a snapshot: no later change on disk changes a byte of what was sent.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class SessionSkills:
 
     @property
     def state(self) -> bytes:
-        """What has to survive a restart, beside the text that was composed."""
+        """Return what a restart needs besides the composed text."""
         state = SkillsState(registry=self.registry.state, composed=self._composed, announced=self._announced)
         return msgspec.msgpack.encode(state)
 

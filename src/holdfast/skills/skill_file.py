@@ -1,8 +1,5 @@
-"""The files of a skill: a SKILL.md with all that is wrong with it, the files beside it, and links, which are followed
-only into a root.
-
-Bodies name the files beside them relative to their directory, and nothing else says what is there.
-"""
+"""The files of a skill: a SKILL.md with all its problems, the files beside it, and links, which are followed only into
+a root. Bodies name those files relative to their directory, and nothing else lists them."""
 
 from __future__ import annotations
 

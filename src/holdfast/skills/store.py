@@ -9,7 +9,7 @@ from holdfast.tools import COMMON, WordIndex, meant, words
 from .skill import ShadowedSkill, Skill, SkippedSkill
 
 MANY = 50
-"""Above so many skills several words are ranked by the index."""
+"""The number of skills above which several words are ranked by the index."""
 
 IN_NAME, IN_DESCRIPTION = 2, 1
 
@@ -19,10 +19,10 @@ _SIGNS = ",.;:!?\"'`()[]{}<>…“”‘’«»"
 class SkillSearch:
     """Finds skills by name and description, over a fixed set of them.
 
-    A word counts where it is part of a name or a description, the name for more. Of several words the counts are
-    summed, without those that say nothing of what is looked for (how, do, a); among many skills, where most words are
-    in a dozen descriptions, BM25 ranks them instead. The index is built by the first query that needs one; where its
-    library is not installed, words are counted instead.
+    A word counts if it is part of a name or a description, the name for more. The counts of several words are summed,
+    without stop words (how, do, a); among many skills, where most words are in a dozen descriptions, BM25 ranks them
+    instead. The index is built by the first query that needs one; if its library is not installed, words are counted
+    instead.
     """
 
     def __init__(self, skills: Sequence[Skill]) -> None:
@@ -33,8 +33,8 @@ class SkillSearch:
         self._plain = len(self._skills) <= MANY
 
     def find(self, query: str, limit: int) -> list[Skill]:
-        """Those that match, best first and then by name; all of them by name where the query is empty, or a question
-        whose words say nothing ("what do you have")."""
+        """Return the matching skills, best first and then by name; all of them by name if the query is empty or has
+        only stop words ("what do you have")."""
         limit, query = max(0, min(limit, len(self._skills))), query.strip()
         if not query:
             return self._skills[:limit]
@@ -80,8 +80,7 @@ class SkillSearch:
 
 
 def _terms_of(query: str) -> list[str]:
-    """What is looked for: the query itself where it is one word, else its words without the signs around and between
-    them."""
+    """Return the search terms: the query itself if it is one word, else its words without punctuation."""
     parts = query.casefold().split()
     if len(parts) == 1:
         return parts

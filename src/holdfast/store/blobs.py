@@ -34,7 +34,7 @@ def make_private_directory(path: Path) -> None:
 
 
 def file_problem(path: Path, error: OSError) -> HoldfastError:
-    """What the file system says when something is wrong, as one sentence a user can act on."""
+    """Return a file system error as one sentence on which a user can act."""
     if error.errno == errno.ENOSPC:
         return HoldfastError(f"{path} cannot be written because the disk is full; free some space")
     reason = error.strerror or type(error).__name__

@@ -299,8 +299,8 @@ class Store(Writes):
     def find_knowledge(
         self, tenant: str, words: Sequence[str], among: KnowledgeFilter = ANY_KNOWLEDGE, *, limit: int = 50
     ) -> list[tuple[KnowledgeEntry, float]]:
-        """The entries that say any of these words, best first: with their scores, larger is better. Words are looked
-        for as they are, whatever stands in them; ties go by the id."""
+        """Return the entries with any of these words and their scores, best first; a larger score is better. Words are
+        matched literally; ties go by the id."""
 
     @abstractmethod
     def knowledge_history(self, tenant: str, id: str) -> list[KnowledgeRevision]:
@@ -353,10 +353,10 @@ class Store(Writes):
         keep_client: str | None = None,
         progress: Callable[[str, int], None] = lambda _what, _count: None,
     ) -> Pruned:
-        """Delete what is older than the hour of `before`, in small steps; calls under way and rollups stay. With its
-        last call a lane goes, with ledger, edits, blobs and what was injected into it; with its last lane a session.
-        Not touched are the sessions to `keep` and those of the client `keep_client`. `progress` hears what was removed
-        so far of what."""
+        """Delete what is older than the hour of `before`, in small steps; calls in progress and rollups stay. A lane is
+        deleted with its last call, including ledger, edits, blobs and injections; a session with its last lane.
+        Sessions in `keep` and those of the client `keep_client` stay. `progress` is called with a name and the count
+        removed so far."""
 
     @abstractmethod
     def would_prune(self, before: int, *, keep: Iterable[str] = (), keep_client: str | None = None) -> Pruned:
@@ -364,4 +364,4 @@ class Store(Writes):
 
     @abstractmethod
     def give_back(self) -> None:
-        """Give the room of what was deleted back to the disk, as far as that holds nobody up."""
+        """Return free space to the disk as far as that blocks no one."""

@@ -31,8 +31,8 @@ from .rows import (
 T = TypeVar("T")
 
 OnConflict = Literal["refuse", "keep", "replace"]
-"""What a write of a version does where another one is stored: it fails with VersionConflictError; what is stored stays,
-under a version that nobody expects; what is stored is replaced."""
+"""What a write of a version does if another version is stored: fail with VersionConflictError; leave it, under a
+version that nothing expects; replace it."""
 
 
 class Operation(Struct, Generic[T], frozen=True):
@@ -253,8 +253,8 @@ class PutPin(Operation[Pin], frozen=True):
 
 
 class PutShown(Operation[int], frozen=True):
-    """Entries were put into a prompt, by id, each with the hash of what was said (empty: that it was withdrawn). Noted
-    is the latest revision that said so; those that are there no more are left out. Gives how many were noted."""
+    """Record entries put into a prompt, by id, each with its content hash (empty: withdrawn). The latest revision with
+    that hash is recorded; deleted entries are left out. Returns the number recorded."""
 
     tenant: str
     entries: Sequence[tuple[str, str]]
@@ -270,8 +270,7 @@ class PutShown(Operation[int], frozen=True):
 
 
 def event_rows(envelopes: Iterable[Envelope], *, encode: bool = True) -> tuple[EventRow, ...]:
-    """Events ready to be stored; their payloads are encoded now, where somebody can be told what is wrong with them, or
-    when they are written."""
+    """Return events as rows; payloads are encoded now, so that the caller gets the errors, or when they are written."""
     return tuple(
         [
             (

@@ -1,7 +1,7 @@
-"""What the store keeps, as frozen values. Times are UTC microseconds, money is Decimal dollars.
+"""The store's rows as frozen values. Times are UTC microseconds, money is Decimal dollars.
 
-`plan`, `prediction`, `chain` and every `data` are bytes the store does not read: their meaning belongs to whoever wrote
-them. Of `verdict` it reads what was saved, for the sums of bills.
+`plan`, `prediction`, `chain` and every `data` are bytes that the store does not read: only their writers know the
+format. From `verdict` it reads what was saved, for the sums of bills.
 """
 
 from __future__ import annotations
@@ -419,7 +419,7 @@ class ShownEntry(Struct, frozen=True, kw_only=True):
 
 
 class Injection(Struct, frozen=True, kw_only=True):
-    """What was put into a lane's requests: bytes of whoever puts it there."""
+    """What was put into a lane's requests, in the format of its writer."""
 
     tenant: str
     lane: str

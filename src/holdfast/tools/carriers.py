@@ -90,10 +90,10 @@ def loaded_text(names: Sequence[str]) -> str:
 def answer(
     carrier: Carrier, definitions: Sequence[ToolDefinition], names: Sequence[str], *, fresh: Sequence[str], full: bool
 ) -> DiscoveryAnswer:
-    """What a search answers that found these tools; of `names` some may be declared already and need no definition.
+    """Return the answer of a search that found these tools; some of `names` may be declared already.
 
-    `fresh` are the names that no answer has brought before. With `full` the schemas stand in the answer also where they
-    are redundant; references stand alone, because the provider takes nothing beside them.
+    `fresh` are the names that no earlier answer had. With `full` the schemas are in the answer even where they are
+    redundant; references have to be alone, because the provider accepts nothing else with them.
     """
     text = functions_text(definitions) if definitions and (full or carrier == "call_tool") else loaded_text(names)
     blocks: tuple[Block, ...] = (Text(text),)

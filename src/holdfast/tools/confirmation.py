@@ -158,7 +158,7 @@ class Confirmations:
 
 
 def _settled(tool: Tool, settings: ConfirmSettings) -> Decision | None:
-    """What the settings say of every call of a tool; None where the user has to be asked."""
+    """Return the settings' decision on every call of a tool; None if the user has to be asked."""
     name = tool.name
     if name in settings.deny:
         return Decision(False, why=f"The settings do not allow {name} (tools.confirm.deny).")
@@ -191,7 +191,7 @@ def _as_decision(answer: object) -> Decision:
 
 
 def _subject(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str | None:
-    """What a decision covers. If the tool cannot say it, exactly this input: never more."""
+    """Return what a decision covers: the tool's subject, or if it fails exactly this input, never more."""
     if tool.subject is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""What a tool is, what it is given and what it gives back.
+"""The interface of tools: definition, context and output.
 
 A tool is a frozen value around one asynchronous function. Everything that a call may touch comes in its `ToolContext`;
-everything it has to say goes out in a `ToolOutput`, or in a `ToolExecutionError` whose text the model reads.
+its result is a `ToolOutput`, or a `ToolExecutionError` whose text the model reads.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class ToolExecutionError(HoldfastError):
 
 
 class ToolOutput(Struct, frozen=True, kw_only=True):
-    """What a call gave: `content` for the model, the rest for the trace.
+    """The output of a call: `content` for the model, the rest for the trace.
 
-    `messages` are appended to the conversation after the results of the turn, where a provider wants late tools so.
-    `events` are told once all calls of the turn are answered, and not at all if the turn is lost: what they speak of is
-    true only if the answer gets into the conversation.
+    `messages` are appended to the conversation after the results of the turn, for providers that want late tools so.
+    `events` are emitted once all calls of the turn are answered, and not at all if the turn is lost: they are true only
+    if the answer gets into the conversation.
     """
 
     content: str | tuple[Block, ...] = ""
@@ -66,7 +66,7 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
 
 
 class Cancel:
-    """Said once, heard by every call of a turn. Safe from any thread once somebody waits for it."""
+    """A signal set once for all calls of a turn. Thread-safe once a call waits for it."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -131,10 +131,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     """One tool.
 
     `input_schema` is canonical JSON text. `paths` are checked before a call is confirmed or run. `confirm` None asks
-    for tools that write, execute or use the network. `subject` is what a call is about: it stands in the question, and
-    a remembered decision covers exactly this; without one it covers the tool. `hints` are further words to be found by.
-    `changes` says of a tool that uses the network that it changes something there, such as one that posts a message.
-    `inline_chars` is the tool's own limit for results that stay inline; those of an `exempt` tool are never offloaded.
+    for tools that write, execute or use the network. `subject` is what a call acts on: it is part of the question, and
+    a stored decision covers exactly this; without one it covers the tool. `hints` are further search words. `changes`
+    if a tool that uses the network changes something there, such as one that posts a message. `inline_chars` is the
+    tool's own limit for results that stay inline; those of an `exempt` tool are never offloaded.
     """
 
     name: str
@@ -178,7 +178,7 @@ class ResolvedCall(Struct, frozen=True):
 
 
 class RefusedCall(Struct, frozen=True):
-    """A call that leads to no tool, and what the model is told. `invalid` where its input was the reason."""
+    """A call without a tool to run, and the text for the model. `invalid` if its input was the reason."""
 
     text: str
     invalid: bool = False

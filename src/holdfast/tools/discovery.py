@@ -125,7 +125,7 @@ class Discovery:
 
 
 def _with_note(blocks: tuple[Block, ...], note: str) -> tuple[Block, ...]:
-    """A note behind an answer in words. References have to stand alone."""
+    """Add a note after a text answer. References have to be alone."""
     return (*blocks, Text(note)) if note and all(isinstance(block, Text) for block in blocks) else blocks
 
 

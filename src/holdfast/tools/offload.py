@@ -104,8 +104,8 @@ class Offloader:
         self._warned = False
 
     def limit(self, tool: Tool) -> int:
-        """Characters of a result of this tool that stay inline: what is set for its name, what is set for every tool,
-        what the tool says itself, or what its kind is given; the hard cap beats them all."""
+        """Return how many characters of a tool's result stay inline: the setting for its name, the one for every tool,
+        the tool's own limit, or that of its kind; the hard cap limits them all."""
         settings = self.settings
         kind = settings.inline_chars
         if tool.name == READ_FILE:

@@ -1,6 +1,6 @@
-"""From what a tool returned to what the model reads: legal blocks, long ones offloaded, guides appended.
+"""From a tool's output to the model's input: valid blocks, long ones offloaded, guides appended.
 
-Every answer carries the id of its call; an empty output and an empty error still say something.
+Every answer carries the id of its call; an empty output or error still gets a text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Finding tools by what they are called and what they say: exact names, a server's tools, or BM25 over words.
+"""Finding tools by name and description: exact names, a server's tools, or BM25 over words.
 
-A function of the tools alone: their order does not matter, and the same query always gives the same answer. Queries are
-a model's words and are never parsed as a language; whatever stands in them is split into words.
+A function of the tools alone: their order does not matter, and the same query always gives the same answer. Queries
+come from a model and have no syntax; they are only split into words.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LONGEST_TEXT = 20_000
 _MOST_PARAMETERS = 200
 
 _WEIGHTS = {"name": 2.0, "hints": 1.5, "description": 1.0, "parameters": 0.9}
-"""What a word counts in each field: a tool's name says most in least words. Of the fields that have a word the best
-counts, so that a tool with two of the words comes before one that says one of them everywhere."""
+"""The weight of a word in each field; a name is the most specific. Of the fields with a word the best counts, so that a
+tool with two of the words ranks above one that has one of them everywhere."""
 
 _SHARE = 0.35
 """Of the best tool's score. What has less shares a common word with the query, and its definition would be paid for
@@ -46,7 +46,7 @@ COMMON = frozenset(
         "you your",
     )
 )
-"""Words of a question that say nothing of what is looked for, unless there are no others."""
+"""Stop words of a query, ignored unless there are no others."""
 
 _HEAP, _TOKENIZER = 15_000_000, "tools"
 _word = re.compile(r"[^\W_]+")

@@ -1,8 +1,8 @@
-"""The one owner of a session's tools array: what is declared, in which order, with which bytes, and what a call means.
+"""The one owner of a session's tools array: the declared tools, their order and bytes, and the meaning of a call.
 
-What was declared once is declared with the same bytes until a reset, whatever happens to the tool: one that changes
-keeps its first definition, one that vanishes stays and answers that it is unavailable, one that comes late is found by
-discover_tools and called by way of the session's carrier. Knows nothing of how tools run.
+A declared tool keeps its bytes until a reset, whatever happens to it: one that changes keeps its first definition, one
+that vanishes stays and answers that it is unavailable, one that comes late is found by discover_tools and called
+through the session's carrier. Knows nothing of how tools run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .text_limits import shown
 from .validation import unknown
 
 GONE = "nothing offers it at the moment"
-"""Why a tool is unavailable, where nobody said."""
+"""The default reason why a tool is unavailable."""
 
 
 class ToolSetState(Struct, frozen=True, kw_only=True):
@@ -328,11 +328,11 @@ class ToolSet:
     # Resets
 
     def at_reset(self, kept: Iterable[Message] | None = ()) -> Redeclared | None:
-        """The prefix is lost anyway: what vanished leaves, what was found and used is declared, what was not used for
-        too long is deferred, what is too much is decided anew. Gives what changed, None if the array is the same.
+        """The prefix is lost anyway: vanished tools leave, used discovered ones are declared, long unused ones are
+        deferred, and any excess is decided anew. Returns what changed, None if the array is the same.
 
-        `kept` are the messages that the conversation goes on with, None for all of them: what an item in them declares
-        is not declared a second time.
+        `kept` are the messages that the conversation continues with, None for all of them: tools declared by an item in
+        them are not declared a second time.
         """
         before = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)}
         array = self._declared
@@ -418,8 +418,8 @@ class ToolSet:
         return replace(settings, never=(*settings.never, *names)) if self.carrier == "redeclare" else settings
 
     def _follow(self, state: ToolSetState) -> None:
-        """The session goes on with another model. The array is decided anew; the history stays, and what it refers to,
-        declares or says of tools holds where the carrier is the same."""
+        """Continue with another model. The array is decided anew; the history stays, and its references and definitions
+        of tools are valid if the carrier is the same."""
         self._declared = state.declared
         self._deferred = {item.name: item for item in state.deferred}
         self._discovered = dict.fromkeys(state.discovered)

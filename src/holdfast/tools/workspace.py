@@ -167,7 +167,7 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _only_files(path: str, real: Path) -> None:
-    """What is there must be a file or a directory; what is not there may become one."""
+    """Refuse an existing path that is neither a file nor a directory."""
     try:
         mode = real.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -1,8 +1,8 @@
-"""Whose certificates are trusted: the system's authorities and those that the environment names beside them.
+"""Trusted certificates: the system's authorities and those named by the environment.
 
-Behind a company's proxy every certificate is signed by the company, and its people have told their programs so in the
-variables that those read. All of them are read here, each adds to what is trusted and none takes anything away: a
-certificate that nobody known has signed is refused whatever they say.
+Behind a company's proxy every certificate is signed by the company, whose programs are configured by the environment
+variables that they read. All of them are read here; each adds authorities and none removes any: a certificate without a
+trusted signer is always refused.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from holdfast.records import (
 from . import scan
 
 Stop = Literal["end", "tools", "length", "refusal", "paused", "unknown"]
-"""Why the model ended: it had said all, it calls tools, the limit, it refuses, the provider paused, or nobody says."""
+"""Why the model ended: complete, tool calls, length limit, refusal, paused by the provider, or unknown."""
 
 SEALED = "thoughtSignature"
 _REASONING = "reasoning"
@@ -51,7 +51,7 @@ class Builder:
     opened = False
     """Something was an answer, or the beginning of one."""
     ended = False
-    """The answer said itself that it is over, in a way that a tap does not know."""
+    """The answer itself has marked its end, in a way that a tap does not recognise."""
     problem: str | None = None
 
     def event(self, data: bytes) -> Iterable[Piece]:
@@ -78,11 +78,10 @@ def origin_of(id: str | None, raw: Iterable[bytes] = ()) -> str:
 
 
 def returnable(blocks: Iterable[Block], *, whole: bool, id_prefix: str) -> tuple[Block, ...]:
-    """The blocks that a provider takes back.
+    """Return the blocks that a provider accepts back.
 
-    Left out are a text without words, a thought that leads to nothing, and a call of a kind that nobody here can
-    answer; what is nested too deeply and an id that occurs twice are replaced. `id_prefix` is the beginning of ids
-    where one is missing.
+    Left out are blank texts, thoughts that lead to nothing, and calls of a kind that cannot be answered here; blocks
+    nested too deeply and duplicate ids are replaced. `id_prefix` is the prefix of ids where one is missing.
     """
     shallow = tuple(_shallow(block) for block in blocks if not (isinstance(block, Opaque) and _is_deep(block.raw)))
     blocks = [block for block in _answerable(shallow) if not _is_blank(block)]

@@ -1,7 +1,7 @@
-"""A provider's response as an answer: what the model said as a canonical message, and pieces to show while it comes.
+"""A provider's response as an answer: a canonical message, and pieces to show while it arrives.
 
-The reader takes an event stream in any chunks, a plain JSON response or Gemini's array, and raises on nothing. Whatever
-cannot be sent back is left out of the message; `answer_builder` says what that is.
+The reader takes an event stream in any chunks, a plain JSON response or Gemini's array, and never raises. What cannot
+be sent back is left out of the message, as defined in `answer_builder`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Unreachable(Exception):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What a model answered. `whole` is whether all of it came; `error` says why not.
+    """A model's answer. `whole` if all of it arrived; `error` is the reason if not.
 
-    The message of an answer that is not whole has what was complete, and the words of what was not. A message may be
-    empty, and then cannot be sent back. A call whose input is no JSON has it as a JSON string: no tool takes that.
+    The message of an incomplete answer has its complete blocks, and the text of the others. A message may be empty, and
+    then cannot be sent back. A call whose input is not JSON has it as a JSON string, which no tool accepts.
     """
 
     message: Message
@@ -77,7 +77,7 @@ class AnswerReader:
         self._pieces += self._builder.event(text)
 
     def close(self) -> Answer:
-        """The response is over, or will not go on."""
+        """The response has ended, or will not continue."""
         if self._answer is None:
             self._answer = self._read()
         return self._answer

@@ -1,5 +1,5 @@
-"""What a body says of the cache beside its markers: keys, options, retention, automatic caching, objects, and the
-settings that a cached prefix depends on."""
+"""A body's cache parameters besides markers: keys, options, retention, automatic caching, objects, and the settings
+that a cached prefix depends on."""
 
 from __future__ import annotations
 

@@ -53,6 +53,6 @@ _LIMITED = frozenset((401, 402, 403, 404, 408, 409, 429))
 
 
 def is_too_long(status: int, text: str) -> bool:
-    """Whether a provider refused a request because it does not fit into the model's context, by the providers' own
-    words. `status` is 0 or 200 where the refusal came within a stream; 413 says it by itself."""
+    """Return whether a provider refused a request as too long for the model's context, by its error text. `status` is 0
+    or 200 for an error within a stream; 413 needs no text."""
     return status == 413 or (status not in _LIMITED and status < 500 and TOO_LONG.search(text) is not None)

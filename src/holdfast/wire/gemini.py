@@ -36,7 +36,7 @@ _STOPS: dict[str | None, Stop] = {
     **dict.fromkeys(("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), "refusal"),
 }
 _SPOILT = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
-"""The model said something that the provider could not read, and gives none of it."""
+"""The model's output was malformed, and the provider returns none of it."""
 _PLAIN = {"text", "thought"}
 Part = dict[str, bytes]
 

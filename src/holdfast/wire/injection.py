@@ -43,7 +43,7 @@ class Injected(Struct, frozen=True):
 
 
 class UserText(Struct, frozen=True):
-    """The newest text of the user: the block in front of which a text can be injected, and its words."""
+    """The user's newest text: the block before which a text can be injected, and its words."""
 
     block: int
     words: str

@@ -130,7 +130,7 @@ class _Call:
         return "".join(self._arguments)
 
     def raw(self) -> bytes:
-        """No arguments are an empty object; what is no JSON stays as it is, and no tool takes it."""
+        """Return the call as JSON. Missing arguments become `{}`; no tool accepts the invalid ones, which stay."""
         text = self.arguments.strip()
         arguments = "{}" if text in ("", "null") else self.arguments
         function = obj((("name", encode_string(self.name)), ("arguments", encode_string(arguments))))

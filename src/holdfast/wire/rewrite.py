@@ -247,7 +247,7 @@ def _values(parts: Sequence[bytes]) -> list[bytes]:
 
 
 def _form(values: Sequence[bytes]) -> tuple[bytes, ...] | None:
-    """What a block says, without the order of its keys and of the members that hang on it."""
+    """Return a block without the order of its keys and of the members attached to it."""
     forms = [unordered(value) for value in values]
     readable = [form for form in forms if form is not None]
     return (readable[0], *sorted(readable[1:])) if len(readable) == len(forms) else None

@@ -1,8 +1,8 @@
-"""Where the values of a JSON text stand: a walk by offsets that never copies or re-serialises.
+"""The offsets of the values in a JSON text: a walk that never copies or re-serialises.
 
-msgspec says what a body contains and how long each part is; the walk turns those lengths into offsets. Values whose
-length is not known are skipped by regular expressions. The text is valid JSON when the walk begins, so a step that
-does not fit means duplicate keys or a bug and raises `Misfit`, which `parse` turns into `Unreadable`.
+msgspec decodes the parts of a body and their lengths; the walk turns those lengths into offsets. Values of unknown
+length are skipped by regular expressions. The text is valid JSON when the walk begins, so a step that does not fit
+means duplicate keys or a bug and raises `Misfit`, which `parse` turns into `Unreadable`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _BOM = b"\xef\xbb\xbf"
 _TEXTS = frozenset(
     {"text", "thinking", "partial_json", "delta", "content", "reasoning", "reasoning_content", "refusal", "arguments"}
 )
-"""Members of a delta that hold what the model says, in any dialect."""
+"""Members of a delta with the model's output, in any dialect."""
 
 
 class StreamReport(Struct, kw_only=True):
@@ -127,7 +127,7 @@ class Tap:
         self._hold(last)
 
     def close(self) -> StreamReport:
-        """The response is over; reads what is still held back."""
+        """Handle the end of the response, including what is still buffered."""
         if self._form == "json":
             self._close_json()
         elif self._form == "events":

@@ -121,7 +121,7 @@ def organisation_headers(dialect: str, workspace: str) -> tuple[tuple[str, str],
 
 
 def provider_of(call: HttpRequest) -> str:
-    """The dialect of a call whose path does not tell it, by the headers of the providers' clients."""
+    """Return the dialect of a call with an unknown path, by the headers of the providers' clients."""
     if call.path.startswith("/v1beta") or "x-goog-api-key" in call.headers or "key" in call.query:
         return "gemini"
     if "anthropic-version" in call.headers or "x-api-key" in call.headers or "authorization" not in call.headers:

@@ -1,4 +1,4 @@
-"""Anthropic Messages: content blocks, counts that stand beside each other."""
+"""Anthropic Messages: content blocks and disjoint counts."""
 
 from __future__ import annotations
 

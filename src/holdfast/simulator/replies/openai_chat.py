@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, and DeepSeek, which speaks it with words of its own."""
+"""OpenAI Chat Completions, and DeepSeek's variant of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML and JSON as plain values, each with the line it stands on; knows nothing of what a script may say."""
+"""YAML and JSON as plain values, each with its line; independent of the meaning of scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _number = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fu
 class Value(Struct, frozen=True):
     """A scalar, a list of Values, or a dict of them by key; `lines` are the lines of a dict's keys.
 
-    `text` is how a scalar is written: `say: yes` means the word, and `say: 1.10` all of its digits.
+    `text` is a scalar as written: `say: yes` is the word, and `say: 1.10` has all of its digits.
     """
 
     value: Any

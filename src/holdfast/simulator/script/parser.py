@@ -136,7 +136,7 @@ class _Reader:
         return None if value is None else read(key, value)
 
     def text(self, key: str, value: Value) -> str:
-        """A text as it is written; a number or a word like `yes` in its place can only mean itself."""
+        """Return a text as written; a number or a word like `yes` counts as text here."""
         if value.text is None:
             raise problem(self.where, value.line, f"`{key}` must be a text, not {_kind(value.value)}")
         return value.text

@@ -103,7 +103,7 @@ class Scene(Struct, frozen=True):
 
 
 def scene(messages: Sequence[Message]) -> Scene:
-    """What is new since the assistant spoke; notes of the system do not hide what they follow."""
+    """Return what is new since the assistant's last message; system notes do not hide what they follow."""
     begin = _after_assistant(messages)
     news = [message for message in messages[begin:] if message.role != "system"] or list(messages[begin:])
     if not news:

@@ -199,7 +199,7 @@ def _changed(transaction: Transaction, tenant: str, *, added: int = 0) -> int:
 
 
 def _unindex(connection: sqlite3.Connection, tenant: int, number: int, title: str, content: str) -> None:
-    """The index has no copy of what it was given and must be told the same words again to forget them."""
+    """Remove an entry from the index, which has no copy of the text and needs the same words again."""
     connection.execute(
         "INSERT INTO knowledge_fts (knowledge_fts, rowid, title, content) VALUES ('delete', ?, ?, ?)",
         (number, indexed(tenant, title), indexed(tenant, content)),

@@ -91,8 +91,8 @@ class StoreInUseError(HoldfastError):
 
 @contextmanager
 def alone(path: Path) -> Iterator[sqlite3.Connection]:
-    """The store with nobody beside, and nobody let in meanwhile. Its log is written into it first: there is no file
-    beside it then. StoreInUseError where another process has it open."""
+    """Open the store exclusively; no other process can open it meanwhile. Its write-ahead log is merged first, so that
+    there is no file beside it. Raises StoreInUseError if another process has it open."""
     try:
         connection = connect(path, busy_timeout=_ALONE_BUSY_S, create=False)
         try:

@@ -264,11 +264,11 @@ def _shut(writer: Writer, readers: Readers) -> None:
 def open_store(
     url: str | Path, *, busy_timeout: float = 5.0, read_timeout: float = 0.5, max_bytes: int | None = None
 ) -> SqliteStore:
-    """Open or create the store at `sqlite:///PATH` or a plain path; blobs stand in `PATH.blobs` beside it.
+    """Open or create the store at `sqlite:///PATH` or a plain path; blobs are in `PATH.blobs` beside it.
 
-    `busy_timeout` is how many seconds writes wait for another process, `read_timeout` reads: they need not wait unless
-    somebody locks the whole file, and then a request must not.
-    `max_bytes` is a size the database file must not pass; writes beyond it fail as on a full disk.
+    `busy_timeout` is how many seconds writes wait for another process, `read_timeout` reads: they wait only if the
+    whole file is locked, and then a request must not. `max_bytes` is a size the database file must not pass; writes
+    beyond it fail as on a full disk.
     """
     path = path_of(url)
     prepare_file(path)
@@ -325,11 +325,11 @@ class _NoWriter(Writer):
 
 
 def open_existing(url: str | Path, *, busy_timeout: float = 5.0, whole: bool = False) -> SqliteStore | None:
-    """The store at `sqlite:///PATH` or a plain path, for reading; None where nothing was ever stored. Nothing is
-    created, migrated or written, and whoever writes to it goes on.
+    """Open the store at `sqlite:///PATH` or a plain path for reading; None if nothing was ever stored. Nothing is
+    created, migrated or written, and writers are not disturbed.
 
-    What an older version has written can be read without what came later; `whole` is for those who want that too, and
-    brings the file up to date first.
+    Data of an older version can be read without later additions; `whole` is for callers that need those too, and
+    migrates the file first.
     """
     path = path_of(url)
     try:

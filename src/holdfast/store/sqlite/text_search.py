@@ -27,7 +27,7 @@ from ..rows import KnowledgeEntry, KnowledgeFilter
 from .tables import KNOWLEDGE_COLUMNS, read_entry
 
 TITLE_WEIGHT = 4.0
-"""What a word in the title counts, where one in the content counts 1."""
+"""The weight of a word in the title; one in the content has 1."""
 WEIGHED = 1_000
 SHARE = 16
 """So many entries are weighed, or this part of all: whatever is more."""
@@ -43,15 +43,15 @@ Chosen = tuple[str, list[Any]]
 
 
 class WordCounts:
-    """How many entries of a tenant say a word, remembered as long as none of them changes: the common words, which take
-    longest to count, are the same in most questions."""
+    """Caches in how many entries of a tenant a word occurs until one of them changes: the common words, which take
+    longest to count, are the same in most queries."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tenants: LRU[int, tuple[tuple[int, int], dict[str, int]]] = LRU(_TENANTS)
 
     def __len__(self) -> int:
-        """For how many tenants words are remembered."""
+        """The number of tenants with cached words."""
         return len(self._tenants)
 
     def of(self, tenant: int, version: int, most: int) -> dict[str, int]:
@@ -120,8 +120,8 @@ def _counted(
 
 
 def _parted(counts: Sequence[tuple[int, str]], weighed: int, most: int) -> tuple[list[str], list[str], bool]:
-    """The rarest words, which about so many entries say together, and the others. One that more than half of all say
-    weighs nothing in BM25: it is left out, and that is told, unless there are only such."""
+    """Split the words into the rarest, which together occur in about `weighed` entries, and the others. A word in more
+    than half of all entries has no weight in BM25: it is left out, and the flag is set, unless there are only such."""
     rare: list[str] = []
     total = 0
     for count, phrase in counts:
@@ -183,8 +183,8 @@ def indexed(tenant: int, text: str) -> str:
 
 
 def phrases(tenant: int, word: str) -> list[str]:
-    """What to look for where somebody asks for this word, in the syntax of the index: nothing where no letter and no
-    digit is in it, one phrase where it is one name of several parts."""
+    """Return the phrases to search for a word, in the syntax of the index: none without a letter or digit, one for a
+    name of several parts."""
     runs: list[list[str]] = []
     run: list[str] = []
     for token in _tokens(word):

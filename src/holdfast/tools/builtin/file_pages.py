@@ -20,7 +20,7 @@ from ..contract import ToolExecutionError
 PIECE = 1 << 16
 SCAN = 1 << 20
 COUNTED = 1 << 26
-"""Bytes of a file whose lines are counted, to say how many there are."""
+"""Bytes of a file in which lines are counted for the total."""
 LOOK = 8192
 """Bytes that decide whether a file is text."""
 _REPLACED = "\ufffd"
@@ -44,7 +44,7 @@ class FilePage(Struct, frozen=True, kw_only=True):
 
     @property
     def notes(self) -> str:
-        """What the model has to know beside the text; nothing for a whole plain file."""
+        """Return notes for the model on the text; empty for a whole plain file."""
         notes = []
         if self.next_line is not None or self.first > 1 or self.skipped:
             notes.append(self._where())

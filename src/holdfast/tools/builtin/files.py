@@ -24,7 +24,7 @@ from ..workspace import Workspace
 from .file_pages import LOOK, not_text, read_page
 
 NOTE_ROOM = 250
-"""Characters of a page that are kept free for what is said about it."""
+"""Characters of a page reserved for the notes."""
 LEAST_PAGE = 200
 MOST_DEPTH = 8
 MOST_ENTRIES = 1000

@@ -129,7 +129,7 @@ class BadGlob(Exception):
 
 
 class GrepSearch:
-    """One search. `matches` and `files` count what was found, `cut` says that it ended at the limit."""
+    """One search. `matches` and `files` are counts, `cut` is set if it ended at the limit."""
 
     def __init__(self, task: dict[str, object], out: TextIO) -> None:
         flags = re.IGNORECASE if task.get("ignore_case") else 0
@@ -245,7 +245,7 @@ class GrepSearch:
 
 
 def _word(rest: str) -> int:
-    """How much of a word is cut off: a key is not known as one by its half. What is longer is no word."""
+    """Return the length of a cut word's rest, since half a key is not recognised as one. Longer text is no word."""
     match = _WORD.match(rest, 0, LONGEST_WORD + 1)
     length = match.end() if match else 0
     return length if length <= LONGEST_WORD else 0

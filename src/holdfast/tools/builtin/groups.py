@@ -26,7 +26,7 @@ from ..descendants import Descendants
 GRACE_S = 1.0
 """Between the request to end and the end by force."""
 LINGER_S = 0.5
-"""How long the other processes may go on, and be heard, after the first one ended."""
+"""Seconds the other processes may run, and write output, after the first one ended."""
 _POLL_S = 0.05
 _LOOK_S = 0.01
 _BLOCK = 1 << 16

@@ -221,7 +221,7 @@ class Guardian:
                 self._say(f"- {group} {mark}\n")
 
     def close(self) -> None:
-        """Let go of every group, and of the shell. What is still to be ended has been ended by now."""
+        """Release every group and the shell. Processes that had to be ended have ended by now."""
         with self._lock:
             shell, self._shell = self._shell, None
             self._groups.clear()

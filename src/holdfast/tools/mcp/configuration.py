@@ -169,8 +169,8 @@ def _blocked(server: McpServer, why: str) -> McpServer:
 
 
 def _definition(declared: DeclaredServer) -> str:
-    """What is started or connected to, on one line. Of a workspace's server everything, as it is written there: that is
-    what the user approves. Of the user's own not what may be secret."""
+    """Describe a server's command or address on one line. A workspace's server is shown completely, because the user
+    approves it; the user's own is shown without possible secrets."""
     table = msgspec.to_builtins(declared) if declared.project else mask(declared)
     place = table.get("url") or shlex.join([table.get("command") or "", *table.get("args", ())])
     more = [

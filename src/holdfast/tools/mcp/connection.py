@@ -102,7 +102,7 @@ class ServerConnection:
         self.changed = False
         self.suspect = False
         self.noted = asyncio.Event()
-        """Set when everybody has been told that the connection is over."""
+        """Set when all owners know that the connection is over."""
         self.version = ""
         self.warnings: tuple[str, ...] = ()
         self._calls = 0
@@ -194,7 +194,7 @@ class ServerConnection:
         return tuple(item for item in read if isinstance(item, ListedTool))
 
     async def _pages(self, deadline: float) -> list[ListedTool | str]:
-        """The tools of all pages; what is left out of them is said. Of a page only what is of use is kept."""
+        """Return the tools of all pages, with notes on those left out. Only the necessary parts of a page are kept."""
         tools: list[ListedTool | str] = []
         cursors: set[str | None] = {None}
         cursor: str | None = None

@@ -38,7 +38,7 @@ def _described(tools: Mapping[str, Tool]) -> list[tuple[str, str, bytes]]:
 
 
 class ServerLink:
-    """A server and what is known of it. `tell` hears of every change of its tools."""
+    """A server and its state. `tell` is called after every change of its tools."""
 
     def __init__(self, server: McpServer, settings: McpSettings, root: Path | None, tell: Tell) -> None:
         self.server, self._settings, self._root, self._tell = server, settings, root, tell

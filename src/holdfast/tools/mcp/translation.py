@@ -39,7 +39,7 @@ _LONGEST_HINT = 200
 _LARGEST_SCHEMA = 200_000
 _ALTERNATIVES = ("oneOf", "anyOf", "allOf")
 GRACE_S = 10.0
-"""What a call may take beyond its time to tell the server that it is over."""
+"""Extra seconds of a call for cancelling it at the server after its timeout."""
 INPUT_REQUIRED = "input_required"
 LONGEST_ERROR = 20_000
 
