@@ -8,9 +8,9 @@ Exports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
 def lazy_exports(package: str, modules: Mapping[str, str]) -> Exports:
-    """`__getattr__`, `__dir__` and `__all__` of a package whose names live in `modules` (module: its names, spaced).
+    """Return `__getattr__`, `__dir__` and `__all__` of a package with the names of `modules` (module: names, spaced).
 
-    `a:b` offers the module's `a` as `b`. A module's own name stands under the empty key.
+    `a:b` exports the module's `a` as `b`. A module's own name is under the empty key.
     """
     places = {}
     for module, names in modules.items():

@@ -1,4 +1,4 @@
-"""Warnings that are said once in a process: what is read again for every session, or every sub-agent, is no news."""
+"""Warnings logged once per process: what is read for every session, or every sub-agent, is not repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs may give to an agent, checked where the mistake is made: each error says what to pass instead."""
+"""Checks of the arguments that programs pass to an agent: each error names what to pass instead."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class SessionCachedContents:
     # Between requests
 
     async def round(self) -> None:
-        """Everything that is due now: what is in use is refreshed at its half life, what nobody needs is deleted."""
+        """Do everything due now: refresh used objects at their half life, delete unused ones."""
         agents = {(lane.tenant, lane.agent): lane for lane in self._lanes.values()}  # objects belong to an agent
         for lane in agents.values():
             await self._carry_out(lane, self._engine.chores(lane, now=self._clock()))

@@ -143,8 +143,8 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class DelegateResult(Struct, frozen=True, kw_only=True):
-    """What became of a task. `question` is what it has to know before it can go on; `started` is one that nobody waits
-    for."""
+    """The result of a task. `question` is what it needs to know to continue; the status `started` is for one running in
+    the background."""
 
     id: str
     role: str
@@ -192,7 +192,7 @@ class Host(Struct, frozen=True, kw_only=True):
     store: Store | None = None
     """Where events and knowledge are kept; without one there is no knowledge."""
     bus: Bus | None = None
-    """Who hears of events as they happen."""
+    """Receives events as they happen."""
     tenant: str = ""
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

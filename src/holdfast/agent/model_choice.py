@@ -38,8 +38,8 @@ def route_turn(session: Session, text: str, turn: str, watch: Watch, *, images: 
 
 
 def fall_back(session: Session, failed: CallFailed, turn: str, watch: Watch, tried: Collection[str]) -> bool:
-    """Go on with the next model of the chain; False where there is none. The service's own words are shown, not
-    recorded: they may quote the prompt."""
+    """Switch to the next model of the chain; False if there is none. The provider's error text is shown, but not
+    recorded: it may quote the prompt."""
     decision = fallback(
         session.sessions.configured(session.agent).fallback,
         after=session.model,

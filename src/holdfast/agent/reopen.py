@@ -55,7 +55,7 @@ PAID = (
     DelegateFailed,
     DelegateAsked,
 )
-"""Events that say what something cost."""
+"""Events with a cost."""
 
 INTERRUPTED = "It was interrupted when the program ended."
 ELSEWHERE = "It works for the session that this one was forked from."

@@ -141,8 +141,8 @@ def cache_key(*, tenant: str, workspace: str, system: str, tools: str) -> str:
 
 
 def key_members(model: ModelFacts, dialect: str, key: str) -> Extra:
-    """The member of a request that says it. None for a model that is not known to be OpenAI's: a server that only
-    speaks like it may refuse what it does not know."""
+    """Return the request's member for the key, empty for a model that is not known to be OpenAI's: a server that only
+    uses its dialect may refuse unknown members."""
     takes = model.known and model.provider == "openai" and dialect in _DIALECTS
     if not key or not takes or len(key) > (model.limits.cache_key_chars or 0):
         return ()

@@ -1,9 +1,9 @@
-"""Which model a turn goes to, and which one takes over where it cannot answer.
+"""Which model a turn uses, and which one takes over if it fails. A pure function of the request, the facts of the
+models and what is cached for each.
 
-A pure function of what was asked for, the facts of the models and what is warm where. Who asks first wins: the message
-(`@model`), the session, the workspace's file, the user's own, then the fallback chain. A change of the model has a
-price, because what is cached with one model is of no use to another: it is computed before and recorded after. Sends
-nothing, waits for nothing, and reads no clock.
+The first of these decides: the message (`@model`), the session, the workspace's file, the user's own, then the fallback
+chain. A change of the model has a price, because entries of one model are of no use to another: it is computed before
+and recorded after. Sends nothing, waits for nothing, and reads no clock.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class ConfiguredModels(Struct, frozen=True, kw_only=True):
 
 
 class ModelRoute(Struct, frozen=True, kw_only=True):
-    """A decision. `before` is the model of the request before; `cold_tokens` and `cold_cost` are what a change writes
-    or reads anew at the new model's price (None: not known). `passed_over` are all the others with the reason."""
+    """A decision. `before` is the previous request's model; `cold_tokens` and `cold_cost` are what a change writes or
+    reads again at the new model's price (None: unknown). `passed_over` are the other models with the reasons."""
 
     model: str
     source: Source
@@ -250,8 +250,8 @@ def capabilities(model: str, gate: Gate = GATE) -> Capabilities:
 
 
 def _lacks(model: str, can: Capabilities, conditions: Conditions, *, in_use: bool) -> str:
-    """What a model cannot do that is needed; empty where it can all. What no source states is no reason to refuse it,
-    and what has become too long for the model in use is compacted, not sent elsewhere."""
+    """Return a missing capability of a model, empty if there is none. Unknown capabilities are no reason to refuse it,
+    and a conversation too long for the current model is compacted, not sent elsewhere."""
     model_facts = facts.model(model)
     if not can.tools:
         return "cannot use tools"
@@ -264,8 +264,8 @@ def _lacks(model: str, can: Capabilities, conditions: Conditions, *, in_use: boo
 
 
 def cold_switch(model: str, tokens: int, *, warm: int = 0, at: datetime | None = None) -> tuple[int, Decimal | None]:
-    """What a prompt of so many tokens costs at a model where only `warm` of them are cached: tokens and dollars. Below
-    the model's floor nothing is written; an entry that is to last longer costs more."""
+    """Return the uncached tokens of a prompt at a model that has `warm` tokens cached, and their cost in dollars. Below
+    the model's floor nothing is written; a longer lifetime costs more."""
     cold = max(tokens - warm, 0)
     price = facts.rates(model, at, tokens)
     if price is None:
@@ -274,8 +274,8 @@ def cold_switch(model: str, tokens: int, *, warm: int = 0, at: datetime | None =
 
 
 def dearest(model: str, tokens: int, cost: Decimal | None, at: datetime | None = None) -> Decimal | None:
-    """What a switch of that cost comes to at most: with everything written for the longest lifetime. None where that is
-    no more, or nothing is written."""
+    """Return the highest cost of such a switch, with everything written for the longest lifetime; None if that is no
+    more, or nothing is written."""
     price = facts.rates(model, at, tokens)
     if cost is None or price is None or not price.writes or cost <= tokens * price.input:
         return None

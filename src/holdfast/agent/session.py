@@ -73,11 +73,11 @@ _TURN_END_S = 5.0
 """How long the end of a turn is waited for when its session is closed."""
 
 CLIENT = "holdfast"
-"""What the engine calls this client."""
+"""The client's name in the engine."""
 
 
 class SessionParts(Struct, frozen=True):
-    """What one session is made of."""
+    """The parts of one session."""
 
     log: Log
     agent: str
@@ -86,7 +86,7 @@ class SessionParts(Struct, frozen=True):
     skills: SessionSkills
     knowledge: Knowledge | None = None
     parent: Session | None = None
-    """The one that it works for, if it is a sub-agent's."""
+    """The parent session, if it is a sub-agent's."""
     amnesia: bool = False
 
 
@@ -160,7 +160,7 @@ class Session:
     def log(
         self, *payloads: Event, turn: str | None = None, actor: Actor = "system", heard: Sequence[Envelope] = ()
     ) -> None:
-        """These things happened, now: in the log at once, all or none, and with them what was `heard` of before."""
+        """Log events that happened now: all or none, after the earlier ones in `heard`."""
         with self._guard:
             at = self.now_us()
             made = [
@@ -343,8 +343,8 @@ class Session:
             self.tools_answered(self.box.cut(calls).messages, turn)
 
     def keep_state(self, *events: Event, turn: str | None = None, all_of_it: bool = False) -> None:
-        """Keep what the next request depends on, in one write with `events` that it follows from; with `all_of_it` also
-        what was only counted, which changes with every turn and would make up most of the log."""
+        """Log the state that the next request depends on, in one write with the `events` that caused it; `all_of_it`
+        adds mere counts, which change with every turn and would make up most of the log."""
         state = self._changed_state(all_of_it)
         if events or state is not None:
             self.log(*events, *(() if state is None else (state,)), turn=turn)
@@ -364,7 +364,7 @@ class Session:
         model_choice.choose(self, self.sessions.model_ref(model))
 
     def switch(self, model: str) -> None:
-        """Speak to this model from now on."""
+        """Use this model from now on."""
         if model != self.model:
             self._speak_to(model)
             self.box.switch(model, self.dialect)

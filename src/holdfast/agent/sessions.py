@@ -337,8 +337,8 @@ class Sessions:
         return session
 
     async def fork(self, named: str) -> Session:
-        """A new session that goes on from where another is now; both go their own ways. What is cached for one is for
-        the other."""
+        """Create a session that continues from another one's current state; both are independent afterwards. They share
+        what is cached."""
         check_id("fork", named)
         id_ = find(self.directory, named)
         content = read_content(log_path(self.directory, id_))

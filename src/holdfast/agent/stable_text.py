@@ -126,7 +126,7 @@ def compose_before(persona: str, workspace: Path, names: Iterable[str]) -> str:
 
 
 def announcement(volatile: Literal["tail", "system"], *, knowledge: bool = False) -> str:
-    """What the system text says about memory, by where its content arrives; with `knowledge` also of the store."""
+    """Return the system text's paragraph on memory for where its content is put; with `knowledge` also on the store."""
     files = MEMORY_ANNOUNCEMENT if volatile == "tail" else MEMORY_ANNOUNCEMENT_SYSTEM
     return _joined(files, ANNOUNCEMENT_AGENT) if knowledge else files
 

@@ -1,7 +1,7 @@
-"""Where a session takes place: day, platform, git, files. Read once, when it begins, and compared when it goes on.
+"""The surroundings of a session: day, platform, git, files. Read once, at its start, and compared when it is resumed.
 
-The same disk, day and machine give the same text. Names are shown as they are, except for what a terminal or a model
-could take for something else.
+The same disk, day and machine give the same text. Names are shown unchanged, except for characters that a terminal or a
+model could misinterpret.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ GIT_TIMEOUT_S = 2.0
 _GIT_OPTIONS = ("--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
 _KEPT_VARIABLES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES")
-"""Of the variables that speak to git: those that say where settings are, not which repository is meant."""
+"""git's variables that locate its settings and do not select a repository."""
 _USERS = (b"system", b"global", b"command")
 """Where settings come from that the user made himself."""
 
@@ -246,7 +246,7 @@ def _only(listing: _Listing, other: _Listing) -> list[str]:
 
 
 def _order(label: str) -> str:
-    """What a name is sorted by."""
+    """Return the sort key of a name."""
     return label.partition(" -> ")[0].partition("/")[0]
 
 

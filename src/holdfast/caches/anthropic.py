@@ -175,7 +175,7 @@ _block = attrgetter("block")
 
 
 class ReportedDivergence(Struct, frozen=True):
-    """Where a request departs from an earlier one: what a response's diagnostics say, and the tokens behind it."""
+    """Where a request diverges from an earlier one: the reason in a response's diagnostics, and the tokens after it."""
 
     reason: Diagnosis
     missed: int = 0

@@ -71,8 +71,8 @@ class HostMemory:
 
 
 class Llama(Cache):
-    """One server with so many slots; `host_tokens` is what its host memory holds, 0 for none. Nobody else can read a
-    busy slot."""
+    """One server with `slots` slots; `host_tokens` is the capacity of its host memory, 0 for none. A busy slot cannot
+    be read by others."""
 
     def __init__(
         self, facts: ModelFacts, *, slots: int = 1, similarity: float | None = None, host_tokens: int = 0

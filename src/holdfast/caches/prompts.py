@@ -152,5 +152,5 @@ class Cache:
         """It failed or was cut before its first token: it has written nothing."""
 
     def entries(self, now: float) -> list[Entry]:
-        """What is live, for people to look at."""
+        """Return the live entries, for display."""
         return []

@@ -88,8 +88,8 @@ def shared_tokens(one: TokenSequence, other: TokenSequence, known: int = 0) -> i
 class Names:
     """Names every whole step of a sequence by everything up to its end, as block-hashing caches do.
 
-    A name is made of the one before it and the step's tokens, so a sequence that continues an earlier one is named only
-    where it goes on.
+    A name is made of the previous one and the step's tokens, so that only the new part of a continued sequence is
+    named.
     """
 
     def __init__(self, step: int) -> None:

@@ -149,7 +149,7 @@ def _name(each: Sums, by: str) -> str:
 
 
 def sentences(total: Sums) -> Iterator[str]:
-    """The bill in words."""
+    """Yield the bill as sentences."""
     odd = [f"{number:,} {kind}" for kind, number in total.kinds.items()]
     odd += [f"{total.unanswered:,} without an answer"] if total.unanswered else []
     calls = counted(total.calls, "call") + (f" ({', '.join(odd)})" if odd else "")

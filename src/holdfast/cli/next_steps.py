@@ -27,7 +27,7 @@ LOGS = {
         ("XDG_DATA_HOME", ".local/share", "opencode/opencode.db"),
     ),
 }
-"""For each client: a variable that names a directory, what stands for it in the home directory, and what is in it."""
+"""For each client: a variable that names a directory, its default in the home directory, and the logs in it."""
 
 Step = tuple[str, str]
 _DEMO = ("holdfast demo", "see what it does: no key, no network")

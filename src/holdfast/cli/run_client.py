@@ -206,7 +206,7 @@ def _in_foreground() -> bool:
 
 
 def _bill(config: Config, name: str, seen: RunSummary | None, level: str) -> Iterator[str]:
-    """What the session cost, in lines."""
+    """Yield the lines on the session's cost."""
     if seen is None or not seen.requests:
         yield (
             f"{tables.printable(name)} went past the gateway: no call of it came here, so whatever it spent is not "

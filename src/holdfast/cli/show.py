@@ -170,7 +170,7 @@ def _call(each: CallReport, short: dict[str, str], names: dict[str, str]) -> tup
 
 
 def note(each: CallReport) -> str:
-    """What is not as usual about a call."""
+    """Return what is unusual about a call."""
     words = [] if each.kind == "request" else [f"{each.kind}: {each.why}" if each.why else each.kind]
     if each.status != "settled":
         words.append(f"{each.status}: {each.error}" if each.error else each.status)

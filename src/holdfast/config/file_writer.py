@@ -142,7 +142,7 @@ def with_value(text: str, section: str, key: str, value: str) -> str:
 
 
 def _advice(document: ConfigDocument, lines: list[str], section: str, assignment: str) -> str:
-    """What to do by hand."""
+    """Return the advice for changing the value by hand."""
     place = document.line((section, assignment.split(" ")[0]))
     line = "" if place is None else lines[place - 1]
     if not isinstance(document.table.get(section, {}), dict):

@@ -51,8 +51,8 @@ def _always(_: KeyContext) -> bool:
 
 
 class InertRule(Struct, frozen=True, kw_only=True):
-    """Keys, by name or pattern, that change nothing in these doors `when` it is so. `why` goes on after "KEY is set,
-    but"; `detail` is said behind where the value came from. With `elsewhere` they are another door's."""
+    """Keys, by name or pattern, that have no effect in these doors `when` the condition holds. `why` completes "KEY is
+    set, but"; `detail` follows the origin of the value. With `elsewhere` they are meant for another door."""
 
     keys: tuple[str, ...]
     why: str
@@ -61,7 +61,7 @@ class InertRule(Struct, frozen=True, kw_only=True):
     detail: str = ""
     elsewhere: bool = False
     besides: tuple[str, ...] = ()
-    """Keys that a pattern fits and that do act."""
+    """Keys that match a pattern but have an effect."""
 
     def fits(self, key: str) -> bool:
         return key not in self.besides and any(fnmatchcase(key, pattern) for pattern in self.keys)
@@ -244,8 +244,8 @@ def find(
     model: str | None = None,
     mcp: bool = True,
 ) -> list[Inert]:
-    """What is set and has no effect: in this door, or in any of them. `model` is one that the agent asks besides those
-    of the configuration, `mcp` says whether it starts MCP servers."""
+    """Return the keys that are set without effect: in this door, or in any of them. `model` is used by the agent
+    besides those of the configuration, `mcp` if it starts MCP servers."""
     own_values = config.values(agent)
     values = {name: each.value for name, each in own_values.items()}
     views = (config.base, *config.by_agent.values())

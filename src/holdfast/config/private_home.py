@@ -36,8 +36,8 @@ _DEFAULT = ".holdfast"
 
 
 def close_to_others(home: Path, *, workspace: Path | None = None) -> None:
-    """Take everyone else's rights away from HOLDFAST_HOME, or say why that was not done. Never fails: who is kept from
-    working by a mode has more to lose than what the mode protects. A `workspace` is not ours to close."""
+    """Revoke everyone else's access to HOLDFAST_HOME, or log why not. Never fails: a user locked out by a mode loses
+    more than the mode protects. A `workspace` is not ours to close."""
     try:
         mode = home.lstat().st_mode
         target = home.stat()
@@ -146,7 +146,7 @@ def _read(path: Path) -> str:
 
 
 def _make(path: Path) -> None:
-    """Write it beside and link it into place: nobody sees half of it, and who is second keeps the first one's."""
+    """Write a temporary file and link it into place: it is never seen half-written, and the first writer wins."""
     beside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     try:

@@ -157,7 +157,7 @@ def resolve(
 
 
 def _put(values: Layer, layer: Layer) -> None:
-    """Lay one layer over what is there."""
+    """Merge one layer over the existing values."""
     for name, value in layer.items():
         if name == SERVERS and name in values:
             value = ResolvedValue(servers.merged(values[name].value, value.value), value.origin)
@@ -257,8 +257,8 @@ def _walk(
 
 
 def _strange(value: object) -> str | None:
-    """A path that a workspace cannot name: what is there can be read by tools or stands in prompts, and the workspace
-    may be a stranger's."""
+    """Return a path that a workspace must not name: its content can be read by tools or get into prompts, and the
+    workspace may be untrusted."""
     for each in value if isinstance(value, list) else ():
         named = PurePath(each) if isinstance(each, str) else None
         if named is not None and str(named) not in OWN_ROOTS:
@@ -269,7 +269,7 @@ def _strange(value: object) -> str | None:
 
 
 def _place(document: ConfigDocument, table: Origin, path: tuple[str, ...], steps: tuple[str, ...]) -> Origin:
-    """Where a key within a table stands."""
+    """Return the place of a key within a table."""
     return msgspec.structs.replace(table, line=document.line((*path, *steps)))
 
 

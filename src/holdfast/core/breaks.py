@@ -34,10 +34,10 @@ _EXACT = Context(prec=60)
 
 
 class Expectation(Struct, frozen=True, kw_only=True):
-    """What a request should read, made before it goes out.
+    """What a request should read, computed before it is sent.
 
-    `expected` is what the lane could read if nothing had changed or expired; `counted` says that the provider counted
-    it, otherwise it is an estimate. `grounds` are what it was found from, where the lane had covered anything.
+    `expected` is what the lane could read if nothing had changed or expired; `counted` if the provider counted it,
+    otherwise it is an estimate. `grounds` is the state that it follows from, if the lane had covered anything.
     """
 
     outcome: Outcome
@@ -204,8 +204,8 @@ def _scale(expectation: Expectation, usage: Usage) -> float:
 
 
 def cost_of(lost: int, usage: Usage, rates: Rates | None) -> Decimal:
-    """What lost tokens were billed beyond the price of a read. They lie right behind what was read, so they are the
-    first that were written, the longest lifetime first (A12), and then plain input; what was not sent costs nothing."""
+    """Return what lost tokens were billed beyond the price of a read. They directly follow what was read, so they are
+    those written first, longest lifetime first (A12), then plain input; what was not sent costs nothing."""
     if rates is None:
         return Decimal(0)
     billed = sorted(((rates.write(ttl), tokens) for ttl, tokens in usage.writes), reverse=True)

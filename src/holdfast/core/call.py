@@ -19,9 +19,9 @@ from .ttl_raise import Test
 
 
 class PlanRequest(Struct, frozen=True, kw_only=True):
-    """A request about to go out, as prompts. `alone` is the client's own, before anything of ours was done to it.
+    """A request to plan, as prompts. `alone` is the client's own, without any change of ours.
 
-    `settings` are what the prefix depends on beside its blocks; `reset` is an announced reason to depart (law 5).
+    `settings` are what the prefix depends on besides its blocks; `reset` is an announced reason to diverge (law 5).
     """
 
     call: str
@@ -39,8 +39,8 @@ class PlanRequest(Struct, frozen=True, kw_only=True):
 
 
 class Booking(Struct, frozen=True):
-    """What a request adds to the sums of its lane and client, in dollars: what it would have cost with the short
-    lifetime everywhere, and what it costs as it was foreseen."""
+    """What a request adds to the sums of its lane and client, in dollars: its cost with the short lifetime everywhere,
+    and its predicted cost."""
 
     automatic: float = 0.0
     spent: float = 0.0
@@ -94,11 +94,11 @@ class MissedReads(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What was predicted and what came. `explained`: the provider read what was predicted.
+    """The prediction and the usage. `explained`: the provider read what was predicted.
 
     `usage` is the provider's, `predicted` the rules' in the provider's tokens; `saved` is what the call cost less than
-    the client alone would have paid, in dollars; `storage` is what cached contents cost, and part of the usage's cost.
-    `outcome` and `alone` are what happened in the pools, as far as the usage tells; `missed` is what it cost more
+    the client alone would have paid, in dollars; `storage` is the cost of cached contents, and part of the usage's
+    cost. `outcome` and `alone` are the changes of the pools, as far as the usage shows; `missed` is what it cost more
     because its conversation was left without markers until then.
     """
 

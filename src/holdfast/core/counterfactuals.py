@@ -50,8 +50,8 @@ def lasting(route: RouteExperience) -> float:
 
 
 def outliving(route: RouteExperience, idle: float) -> float:
-    """How often an entry of the short lifetime is still there after so many seconds: as it is documented, until one was
-    read on this route when it should have been gone."""
+    """Return the probability that an entry of the short lifetime is alive after `idle` seconds: as documented, until
+    one was read later on this route."""
     return pauses().provider.short_after(idle) if route.outlived and idle > SHORT else float(idle <= SHORT)
 
 
@@ -75,8 +75,8 @@ def priced(
     idle: float,
     route: RouteExperience = UNKNOWN,
 ) -> tuple[float, float, float]:
-    """What a request of so many tokens costs under each policy: `head` of them are tools and system text, `common` ones
-    came in the request before, `idle` seconds ago."""
+    """Return the costs of a request of `tokens` tokens under each policy: `head` of them are tools and system text,
+    `common` ones were in the previous request, `idle` seconds ago."""
     long = model.ttls[-1]
     if tokens < model.floor:
         return float(tokens), float(tokens), float(tokens)

@@ -19,11 +19,11 @@ from .plan import DIGEST, Columns, Sent, columns, head
 from .redact import excerpt
 
 Course = Literal["extension", "resend", "fork", "rewrite", "window", "compaction"]
-"""What the blocks of a request are to those of the one before.
+"""The relation of a request's blocks to those of the previous one.
 
-extension: it begins with all of them; resend: it is the same; fork: it goes back to an earlier place and says something
-else, so that nothing of what followed comes again; window: messages from the front are gone; compaction: most of the
-messages are gone and something short stands in their place; rewrite: any other change of what had been sent.
+extension: it begins with all of them; resend: it is the same; fork: it returns to an earlier place and continues
+differently, without anything of what followed; window: messages from the front are gone; compaction: most of the
+messages are gone and something short replaces them; rewrite: any other change of what had been sent.
 """
 
 What = Literal["model", "settings", "changed", "removed", "inserted", "moved", "reordered", "trimmed", "stripped"]
@@ -231,8 +231,8 @@ def _section(before: Sent, prompt: Prompt, index: int, known: Rules) -> Section:
 
 
 def _setting(before: Settings, after: Settings, known: Rules, model: ModelFacts) -> tuple[str, Section] | None:
-    """The changed setting that loses most, and the first section it loses (A13, B9). What is not in the rules' table
-    (a cache key, say) separates entries from the start."""
+    """Return the changed setting that loses most, and the first section it loses (A13, B9). Settings missing in the
+    rules' table (such as a cache key) separate entries from the start."""
     old, new = dict(before), dict(after)
     changed = [n for n in sorted(old.keys() | new.keys()) if old.get(n) != new.get(n) and n not in _SEEN_IN_BLOCKS]
     everything = known.order[0]

@@ -64,23 +64,23 @@ class Multipliers(NamedTuple):
 def session_cost(
     prefix: float, floor: float, price: Multipliers, *, calls: float, growth: float, opening: float = 0.0
 ) -> float:
-    """Rule 5.6 for a conversation that grows: what the prompts of a session cost in expectation.
+    """Rule 5.6 for a conversation that grows: the expected cost of a session's prompts.
 
-    `prefix` are tools and system text, written at the head's price where they reach the floor; `opening` is what the
-    first message says besides, `growth` what each request adds, itself included. Below the floor the provider caches
-    nothing until the conversation has passed it. How many requests a session makes is geometric, with the mean `calls`:
-    what the first ones cost counts for more sessions than what the later ones do. Without growth and opening, and with
-    equal prices of writing, two of these are equal after as many calls as the rule says.
+    `prefix` are tools and system text, written at the head's price if they reach the floor; `opening` is the rest of
+    the first message, `growth` what each request adds, the first one included. Below the floor the provider caches
+    nothing until the conversation has passed it. The number of requests is geometric, with the mean `calls`: costs of
+    the first ones count for more sessions than those of later ones. Without growth and opening, and with equal prices
+    of writing, two of these are equal after as many calls as the rule says.
     """
     r, w, head = price
     stays, start = 1 - 1 / calls, prefix + opening
 
     def requests(first: int) -> float:
-        """How many requests are expected from this one on."""
+        """Return the expected number of requests from this one on."""
         return stays ** (first - 1) * calls
 
     def added(first: int) -> float:
-        """The same, each counted as often as it has a number."""
+        """Return the same, each weighted with its number."""
         return requests(first) * (first + calls - 1)
 
     if prefix >= floor:

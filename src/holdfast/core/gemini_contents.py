@@ -98,7 +98,7 @@ class Use(Struct, frozen=True):
 
 
 class ContentsDecision(Struct, frozen=True):
-    """What the request uses as things are, and what is to be done. Nothing to use: the request goes as it came."""
+    """What the request uses now, and what to do. Without `use` the request is sent unchanged."""
 
     use: Use | None = None
     commands: tuple[Command, ...] = ()
@@ -194,9 +194,8 @@ class AgentContents(Struct, frozen=True):
         return (self, None) if known is None else (self._without(known.identity), _charge(known, now))
 
     def lost(self, name: str, now: float) -> tuple[AgentContents, Charge | None]:
-        """The provider does not know it any more; it was stored no longer than until now. Where the first request that
-        named it was told so, its lanes create none for the length of its life: the next one would be paid for in vain
-        too."""
+        """The provider does not know the object any more; it was stored at most until now. If the first request that
+        used it failed, its lanes create none for the length of its life: the next one would be wasted too."""
         known = self.named(name)
         left, charge = self.deleted(name, now)
         if known is not None and known.uses <= 1:

@@ -1,7 +1,7 @@
 """What a lane has sent: digests and statistics, edits by reference, no text.
 
-A thousand turns fit into half a megabyte. Written and read back as a versioned value; a ledger of another version is as
-good as none, because every lane can begin anew.
+A thousand turns fit into half a megabyte. Stored as a versioned value; a ledger of another version is ignored, because
+every lane can begin anew.
 """
 
 from __future__ import annotations

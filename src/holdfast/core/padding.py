@@ -25,7 +25,7 @@ CHARS = 4
 """Characters of a heuristic token, the unit of both bounds."""
 
 PRELOADED = " [preloaded]"
-"""What the skills index says of an inlined body; it counts towards the upper bound, since it is added with the body."""
+"""The index's note on an inlined body; it counts towards the upper bound, being added with the body."""
 
 MARGIN = 20
 """Padding aims above the floor by one part in so many: an estimate that falls just short has bought nothing."""
@@ -178,8 +178,8 @@ def _always(prefix: _Prefix, bodies: Sequence[SkillBody]) -> PaddedText:
 
 
 def _economic(prefix: _Prefix, bodies: Sequence[SkillBody]) -> PaddedText:
-    """Whole bodies, then the fixed text, up to the model's floor, where rule 5.6 says that the session is long enough
-    and does not pass the floor by itself soon enough; else nothing."""
+    """Return whole bodies and then the fixed text, up to the model's floor, if by rule 5.6 the session is long enough
+    and does not pass the floor soon enough by itself; else nothing."""
     outlook = prefix.rules.outlook
     natural, floor, calls = prefix.tokens(), prefix.floor, outlook.calls
     if natural >= floor:
@@ -191,7 +191,7 @@ def _economic(prefix: _Prefix, bodies: Sequence[SkillBody]) -> PaddedText:
     plain = _cost(natural, model, outlook)
 
     def pays(size: int) -> bool:
-        """Whether it does at this size, or at the target where more has to come."""
+        """Return whether it pays at this size, or at the target if more has to follow."""
         return _cost(max(size, prefix.target), model, outlook) < plain
 
     if not pays(prefix.target):

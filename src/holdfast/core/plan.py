@@ -137,7 +137,7 @@ def columns(prompt: Prompt, before: Sent | None = None) -> Columns:
 
 
 def _proved(prompt: Prompt, before: Sent) -> int:
-    """How many leading blocks both have in common, as far as the last entry tells: its key stands for all before it."""
+    """Return the number of common leading blocks proved by the last entry, whose key covers all before it."""
     if not before.entries or prompt.route:
         return 0
     block, key = before.entries[-1]
@@ -156,8 +156,8 @@ def _joined(each: list[bytes]) -> bytes:
 
 
 def kind_of(prompt: Prompt) -> Kind:
-    """What a request follows: where results of tools stand in what came last, the answer before it had asked for them,
-    whatever a client adds to them."""
+    """Return what a request follows: if its last message has tool results, the previous answer had requested them,
+    whatever a client adds."""
     for block in reversed(prompt.blocks):
         if block.section != "messages":
             break

@@ -24,7 +24,7 @@ class Budget(Struct, frozen=True):
     """What a plan may cost, in dollars (law 7)."""
 
     alone: float
-    """What the client alone would pay."""
+    """The cost for the client alone."""
     limit: float
     """How much more the plan may cost."""
     covered: int = 0

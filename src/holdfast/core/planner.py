@@ -150,8 +150,8 @@ def abandon(tenant: Tenant, ledger: Ledger, prepared: PlannedRequest, now: float
 
 
 def bypassed(tenant: Tenant, ledger: Ledger, request: PlanRequest, now: float) -> None:
-    """The client's own request went out unplanned: what comes next is compared with it. Nobody hears of its answer,
-    which is taken to begin at once."""
+    """Record a request that was sent unplanned, since the next one is compared with it. Its answer is not observed, and
+    assumed to begin at once."""
     pools = tenant.both(request.model)
     outcomes = [pool.begin(request.alone, now) for pool in pools]
     for pool, outcome in zip(pools, outcomes, strict=True):
@@ -285,7 +285,7 @@ def _observe(arrival: _Arrival) -> float | None:
 
 
 def _goes_back(tenant: Tenant, request: PlanRequest, comparison: Comparison, now: float) -> bool:
-    """Whether a request that does not go on from the lane's last one goes on from an earlier one: where two
+    """Return whether a request that does not continue the lane's last one continues an earlier one: if two
     conversations share a lane, neither of them is unstable."""
     if comparison.course == "extension" or comparison.divergence is None:
         return False

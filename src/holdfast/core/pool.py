@@ -86,10 +86,10 @@ class Pool:
     # What a request does
 
     def decide(self, prompt: Prompt, now: float) -> Outcome | None:
-        """What a request would read and write, without sending it; None where only sending tells.
+        """Return what a request would read and write, without sending it; None if only sending shows it.
 
-        The same as when it was last asked for, if nothing has changed since: a plan is weighed, checked, predicted and
-        sent at one moment."""
+        The last result is reused if nothing has changed since: a plan is priced, checked, predicted and sent at one
+        moment."""
         if not self.by_entry:
             return None
         if self._decided is not None:
@@ -246,7 +246,7 @@ def effect(predicted: Outcome, outcome: Outcome, first_token: float | None) -> E
 
 
 def block_near(prompt: Prompt, tokens: int) -> int:
-    """The block whose end is nearest to so many tokens, if it is near enough; else the last one within them."""
+    """Return the block with the end nearest to `tokens`, if it is near enough; else the last one within them."""
     if tokens <= 0:
         return -1
     within = prompt.block_at(tokens)

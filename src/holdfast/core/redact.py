@@ -108,8 +108,8 @@ def diff(before: str | bytes | None, after: str | bytes | None, offset: int, *, 
 
 
 def _lines(text: str | bytes | None, start: int) -> list[str]:
-    """The lines of a window; a JSON text's escaped line ends count. What the window's edge cuts a word of is left out,
-    because a piece of a credential is not recognised as one."""
+    """Return the lines of a window; a JSON text's escaped line ends count. A word cut by the window's edge is left out,
+    because a piece of a credential is not recognised."""
     if text is None:
         return []
     window = _text(_bytes(text)[start : start + DIFF_WINDOW])

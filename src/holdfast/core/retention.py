@@ -86,7 +86,7 @@ def observe(state: Retention, turn: SettledCall, settings: CacheSettings, model:
 
 
 def _slow(before: int, turn: SettledCall, model: ModelFacts) -> int:
-    """Only what a user says has a cadence: requests inside a tool loop follow each other in seconds on any channel."""
+    """Count slow requests after a user's message; those inside a tool loop follow within seconds on any channel."""
     if turn.gap is None or turn.kind != "user":
         return before
     return before + 1 if turn.gap > (model.ttl_seconds(TTLS["short"]) or _SHORT_SECONDS) else 0

@@ -17,13 +17,13 @@ from .plan import Kind, Plan
 
 
 class Situation(Struct, frozen=True, kw_only=True):
-    """One request about to go out. Nothing in here may be changed by a strategy.
+    """One request about to be sent. A strategy must not change anything in here.
 
-    `prompt` carries the client's own markers. `volatile` are blocks that no marker may stand on. `pinned` are markers
-    that something injected requires (the preferences block: 1h). `summary` is the block of a compaction's summary,
-    `common` the last block that other conversations begin with too, and `proved` says that two of those came before.
-    `allowance` is what the request may cost more than with the short lifetime everywhere, in plain input tokens.
-    `kind` is what the request follows and `head` the blocks before its messages, where that is known already.
+    `prompt` has the client's own markers. `volatile` are blocks that must not have a marker. `pinned` are markers
+    required by something injected (the preferences block: 1h). `summary` is the block of a compaction's summary,
+    `common` the last block that other conversations begin with too, and `proved` if two of those came before.
+    `allowance` is what the request may cost more than with the short lifetime everywhere, in plain input tokens. `kind`
+    is what the request follows and `head` the blocks before its messages, if already known.
     """
 
     prompt: Prompt

@@ -194,8 +194,8 @@ def _left_by(before: Sent, mark: Mark, model: ModelFacts) -> Entry:
 
 
 def _last_mark(before: Sent, model: ModelFacts) -> Mark | None:
-    """Where a request was covered to: its last marker, or all of it where the provider caches by itself. Whether an
-    earlier marker has left an entry depends on what was there before."""
+    """Return where the cover of a request ends: at its last marker, or at its end if the provider caches implicitly.
+    Whether an earlier marker has left an entry depends on the state before it."""
     if before.marks:
         return max(before.marks, key=lambda mark: mark.block)
     if not len(before) or model.default_ttl is None or model.caching == "explicit":

@@ -78,8 +78,8 @@ class Tenant:
         return known
 
     def start(self, prompt: Prompt, head: int) -> Start:
-        """What a conversation has in common with earlier ones from its system text on; it is known from now on. Its
-        last block is what is asked, and none of that. `head` is where its messages begin."""
+        """Return what a conversation shares with earlier ones from its system text on, and record it. Its last block is
+        the question and not part of that. `head` is the first block of its messages."""
         found, blocks, first = Start(), prompt.blocks, head
         while first and blocks[first - 1].section == "system":
             first -= 1

@@ -132,7 +132,7 @@ def is_git(text: str) -> bool:
 
 
 def _mask(text: str, *, numbered: bool = False) -> tuple[str, list[tuple[str, str]]]:
-    """A masked text and its values, in the order they were found. `numbered` masks say which value they stand for."""
+    """Return a masked text and its values in order. `numbered` masks include the number of their value."""
     values: list[tuple[str, str]] = []
 
     def mask(kind: str, value: str) -> str:

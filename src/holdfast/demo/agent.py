@@ -55,8 +55,7 @@ _TYPES = tuple(
 
 
 class AgentRun(Struct, frozen=True, kw_only=True):
-    """One session: what was sent and billed, what took place in it as its events say, and whether the files are as they
-    should be."""
+    """One session: what was sent and billed, its events, and whether the files are as expected."""
 
     calls: int
     prompt: int

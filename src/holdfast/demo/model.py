@@ -24,7 +24,7 @@ SKILLS = {
     "is slow": "measure-then-speed-up",
     "Rename": "rename-with-an-alias",
 }
-"""Skills by what stands in an ask."""
+"""Skills by a text in the user's message."""
 
 _scouted = re.compile(r"Read (\w+)\.py and say").search
 

@@ -35,7 +35,7 @@ _NAME = 256
 
 
 class CallRecord(Struct, frozen=True, kw_only=True, gc=False):
-    """A planned call as it stands."""
+    """The current state of a planned call."""
 
     lane: Lane
     call: str
@@ -267,8 +267,8 @@ def completed(call: str, model: str, usage: Usage) -> LlmCallCompleted:
 
 
 def _verdict(judged: tuple[bool, float] | None, estimated: bool, repairs: Saving | None = None) -> bytes | None:
-    """What is stored of a verdict: whether it was foreseen, and the dollars saved against the client alone; whether the
-    usage is an estimate; and what repairs would have saved."""
+    """Return the stored form of a verdict: whether it was predicted, the dollars saved against the client alone,
+    whether the usage is an estimate, and what repairs would have saved."""
     if judged is None:
         return ESTIMATED if estimated else None
     more = b',"estimated":true' if estimated else b""

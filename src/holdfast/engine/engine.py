@@ -134,10 +134,10 @@ class EngineCore(Beside):
                     self.state.keeper.record(row)
 
     def settle(self, prepared: PreparedCall, usage: Usage, *, now: float) -> Verdict:
-        """The answer is complete: what it read and wrote, against what was predicted.
+        """The answer is complete: compare what it read and wrote with the prediction.
 
-        A call ends once. Settled again it gives its first verdict; settled after it was abandoned, one that only
-        compares: nothing is booked, told or learned.
+        A call ends once. Settled again it returns its first verdict; settled after it was abandoned, one that only
+        compares: nothing is booked, emitted or learned.
         """
         self._check_owner(prepared)
         with self.lane_lock(prepared.lane), self._lock:
@@ -191,8 +191,8 @@ class EngineCore(Beside):
     def abandon(
         self, prepared: PreparedCall, *, now: float, error: str = "", partial: Partial | None = None
     ) -> Usage | None:
-        """It was cancelled, failed (`error` names how) or was cut. `partial` is what had come of an answer that began:
-        the provider has billed for that, and what it did not tell is estimated. Gives what was booked."""
+        """End a call that was cancelled, failed (`error`) or was cut off. `partial` is the part received of an answer
+        that began: the provider has billed it, and what it did not report is estimated. Returns what was booked."""
         self._check_owner(prepared)
         with self.lane_lock(prepared.lane), self._lock:
             state, lane, found = self.state, prepared.lane, prepared.core
@@ -269,7 +269,7 @@ class EngineCore(Beside):
             self.state.keeper.let_go(before)
 
     def ledger(self, lane: Lane, *, now: float) -> Ledger:
-        """What the lane has sent, to look at."""
+        """Return what the lane has sent, for reading."""
         with self._lock:
             return self.state.ledger(lane, now)
 
@@ -303,8 +303,8 @@ class EngineCore(Beside):
             raise HoldfastError(f"the call {prepared.call} was prepared by another engine; end it with that one")
 
     def lane_lock(self, lane: Lane) -> AbstractContextManager[bool]:
-        """What a lane's requests wait for each other with, in front of the lock: while one of them waits for the store,
-        other lanes go on. A few lanes share one."""
+        """Return the lock for a lane's requests, taken before the engine's: while one of them waits for the store,
+        other lanes continue. A few lanes share one."""
         return self._locks[hash((lane.tenant, lane.id)) % len(self._locks)]
 
     def _read(self, body: Body, lane: Lane, now: float, known: Reading | None = None) -> Reading:

@@ -121,7 +121,7 @@ class _Held:
         self._experience.objects[agent] = self.of(agent).dropped(create)
 
     def due(self, settings: GeminiSettings, now: float, agent: str) -> tuple[SideCall, ...]:
-        """What is to be done between requests."""
+        """Return the calls to make between requests."""
         objects = self._experience.objects[agent] = self._swept(agent, now)
         commands = contents.due(objects, settings, now)
         return tuple(SideCall(agent, command, wire.call(command)) for command in commands)
@@ -142,7 +142,7 @@ class _Held:
 
 
 def offer(state: State, prepared: PreparedCall, ledger: Ledger, now: float) -> None:
-    """Let a request name an object where there is one, and say what is to be done first where one would pay."""
+    """Let a request use an existing object, or request its creation first if that pays."""
     request, lane = prepared.core.request, prepared.lane
     experience = state.tenant(lane.tenant).experience
     held = _Held(experience)

@@ -94,7 +94,7 @@ def due(state: State, lane: Lane, call: str, now: float) -> DuePing | None:
 
 
 def answered(state: State, due: DuePing, usage: Usage, now: float) -> Ping:
-    """What a ping read and cost. The pool follows what was read; only an entry that is there covers the pause."""
+    """Return what a ping read and cost. The pool follows what was read; only an existing entry covers the pause."""
     _end(due)
     lane, model = due.lane, facts.model(due.outcome.prompt.model)
     tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)

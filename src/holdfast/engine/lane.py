@@ -31,12 +31,11 @@ class Saving(Struct, frozen=True):
 
 
 class Lane(Struct, frozen=True, kw_only=True):
-    """One linear conversation: tenant, session, agent and model make its id. `parent` is the lane it was started from.
+    """One linear conversation: tenant, session, agent and model make its id. `parent` is the lane that started it.
 
-    A lane with an unknown id begins anew; who sends a request decides which lane it belongs to. One that is `observed`
-    is planned as the client sends it: nothing of its requests is changed, and nothing is sent for it beside them.
-    `before` is the tenant that this one was until its login was renewed: its lane of the same id goes on here, without
-    any text of it.
+    A lane with an unknown id begins anew; the sender of a request decides which lane it belongs to. An `observed` one
+    is planned as the client sends it: its requests are not changed, and no other calls are made for it. `before` is its
+    tenant before a renewed login: that tenant's lane of the same id continues here, without any text of it.
     """
 
     tenant: str

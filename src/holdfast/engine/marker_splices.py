@@ -17,8 +17,8 @@ Mode = Literal["implicit", "explicit"]
 
 
 def marked(body: Body, dialect: Dialect, prompt: Prompt, plan: Plan, model: ModelFacts) -> bytes:
-    """The body with the plan's markers. `prompt` is what a reader made of this body; a marker of the client's that the
-    prompt does not show is not touched."""
+    """Return the body with the plan's markers. `prompt` is this body as read by a reader; client markers missing in the
+    prompt are not touched."""
     mode = plan.mode if plan.mode in ("implicit", "explicit") and plan.mode != prompt.mode else ""
     if not mode and (plan.marks == prompt.marks or set(plan.marks) == set(prompt.marks)):
         return body.raw

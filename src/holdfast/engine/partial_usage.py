@@ -1,4 +1,4 @@
-"""Answers that were cut: what the provider has billed for them, as far as it told, and estimated beyond that."""
+"""Answers that were cut off: the usage billed according to the provider, or else an estimate."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def billed(partial: Partial, prepared: planner.PlannedRequest, tenant: Tenant) -
 
 
 def left_behind(call: Call) -> Call:
-    """A pending call whose process ended: what was known of it when its answer began stays. One of a process that is
-    alive after all is written again by that when it ends."""
+    """Return a pending call of a process that ended, with what was known when its answer began. If that process is
+    still alive, it writes the call again at its end."""
     usage, verdict = call.usage, call.verdict
     if usage is None and call.prediction is not None:
         try:

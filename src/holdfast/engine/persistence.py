@@ -185,8 +185,8 @@ class Persistence:
         self.sessions[name] = None
 
     def refresh(self, lane: Lane, now: float) -> Ledger | None:
-        """The ledger as it is in memory. One that another process has written since is let go of, to be read again.
-        What could not be recorded when the lane was born is recorded once more."""
+        """Return the ledger in memory. One that another process has written since is dropped, to be read again. What
+        could not be recorded when the lane began is recorded again."""
         name, store = (lane.tenant, lane.id), self._store
         state = self._lanes.peek(name)
         if store is None or state is None:
@@ -329,7 +329,7 @@ class Persistence:
             self._store.write(op.PutCall(call))
 
     def record(self, record: CallRecord) -> None:
-        """Write a planned call as it stands."""
+        """Write the current state of a planned call."""
         if self._store is not None:
             self._store.post(op.PutCall(record.draft()))
 

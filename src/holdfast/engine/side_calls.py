@@ -52,15 +52,14 @@ class Beside:
             return self.state.load_recent(now)
 
     def given(self, dialect: Dialect, raw: bytes, *, model: str = "") -> tuple[Body, Reading] | None:
-        """A client's body in which something of ours stands, parsed and read; None where it cannot be. It leans on
-        earlier ones of its kind: beside those that clients send, both would be read from the start every time."""
+        """Parse and read a client's body with something of ours in it; None if that fails. It reuses earlier ones of
+        its kind: mixed with those that clients send, both would be read from the start every time."""
         body = self.state.given.parse(dialect, raw, model=model)
         return (body, self.state.given.read(body, facts_of(body))) if isinstance(body, Body) else None
 
     def note(self, call: UnplannedCall) -> None:
-        """Store a call that was not planned and emit its events; nothing that is known of a lane changes. What the lane
-        loses by a call past us is a reset: note the call before `bypassed`. A call that is under way is noted again
-        when it is over."""
+        """Store an unplanned call and emit its events; the lane's state does not change. What the lane loses by a
+        bypassed call is a reset: note the call before `bypassed`. A call in progress is noted again when it is over."""
         if call.usage is not None:
             call = replace(call, usage=facts.price(call.usage, call.model))
         with self._lock:
@@ -70,8 +69,8 @@ class Beside:
                 self.journal.unplanned(call, call.ended, self._lost(call) if call.kind == "bypassed" else None)
 
     def succeed(self, lane: Lane, model: str, *, now: float) -> None:
-        """The login of this lane's tenant turned out to be a renewed one: what was learned and what is believed to be
-        cached under the token before it (`lane.before`) counts for it too. `model` is the lane's."""
+        """Record that the login of this lane's tenant is a renewed one: what was learned, and what is believed to be
+        cached, under the previous token (`lane.before`) counts for it too. `model` is the lane's."""
         with self._lock:
             state = self.state
             state.pools(lane.before, facts.model(model), now)

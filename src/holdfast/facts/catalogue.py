@@ -129,7 +129,7 @@ class Facts:
         return None if close is None else refs[close]
 
     def hint(self, name: str) -> str:
-        """What to say of a model that is not known: which one may be meant, or is the nearest; empty where none is."""
+        """Return a hint for an unknown model: the one probably meant, or the nearest; empty if there is none."""
         near = self.nearest(name)
         if near is None or near == name:
             return ""

@@ -65,7 +65,7 @@ _LEADS = tuple(":=>rRcC")
 _BEFORE = 64
 _WORD = re.compile(r"[A-Za-z0-9_-]{0,64}\Z")
 _CODE = re.compile(r"[/~.].*|[A-Za-z_]\w*(?:[./]\w+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|.*(?i:example|your|xxxx|\.\.\.).*")
-"""What stands in the place of a key where somebody explains or programs something: a path, a variable, a gap."""
+"""Placeholders for keys in explanations and programs: a path, a variable, a gap."""
 _PEM = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_LINE = re.compile(r"[A-Za-z0-9+/]{24}")
 _PEM_LINES = re.compile(r"(?:\s|\\[nr]|[A-Za-z0-9+/=]){0,32768}")

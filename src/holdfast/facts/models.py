@@ -25,7 +25,7 @@ with `defer_loading`, it is named by a `tool_reference` in a result (Messages); 
 holds its definition (Responses)."""
 
 UsageConvention = Literal["inclusive", "exclusive"]
-"""Whether the reported prompt contains the cached tokens (subtract them) or stands beside them (add them)."""
+"""Whether the reported prompt includes the cached tokens (subtract them) or not (add them)."""
 
 
 Count = Annotated[int, Meta(ge=0)]
@@ -39,9 +39,9 @@ class Ttl(Struct, frozen=True):
 
 
 class Cliff(Struct, frozen=True):
-    """Above so many prompt tokens the whole request pays `factor` times the input price.
+    """Above this many prompt tokens the whole request pays `factor` times the input price.
 
-    A note for readers and predictions; what a usage costs comes from the price source.
+    For readers and predictions; the cost of a usage comes from the price source.
     """
 
     above: Count

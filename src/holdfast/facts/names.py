@@ -31,10 +31,10 @@ def normalise(name: str) -> str:
 
 
 def longest_match(name: str, entries: Mapping[str, bool]) -> str | None:
-    """The longest entry that `name` is or extends; both normalised.
+    """Return the longest entry that `name` is or extends; both normalised.
 
-    A following version number makes another model: opus-4-9 is not opus-4, because floors do not follow from
-    names. An entry whose value is true speaks for every version below it.
+    A following version number makes another model: opus-4-9 is not opus-4, because floors do not follow from names. An
+    entry with the value true covers every version below it.
     """
     for entry in sorted(entries, key=len, reverse=True):
         rest = name.removeprefix(entry)

@@ -1,6 +1,6 @@
-"""The data files as checked tables: one TOML per provider, and override files laid over them.
+"""The data files as checked tables: one TOML per provider, and override files merged over them.
 
-Reads files and names what is wrong in them; what a table means for a model is decided in `catalogue`.
+Reads files and reports their errors; what a table means for a model is decided in `catalogue`.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Gateway:
         )
 
     def _note_end(self, call: GatewayRequest) -> None:
-        """A request is over."""
+        """Handle the end of a request."""
         if call.run is not None:
             self.runs.note(call.run, call.passage, call.status)
         self.chores.note(call)

@@ -68,7 +68,7 @@ class Access:
 
 
 class Admin:
-    """The door to what is ours: the token."""
+    """Access to our own pages by the admin token."""
 
     def __init__(self, token: str, *, serves: bytes = b"") -> None:
         self._token = token.encode()

@@ -54,8 +54,8 @@ class Program(Struct, frozen=True):
 
 
 class _Launcher(Struct, frozen=True):
-    """A program that starts another: options of its own that take a value, subcommands of which one comes first, plain
-    words in front of the other program."""
+    """A program that starts another: its options that take a value, its subcommands of which one comes first, and the
+    number of plain words in front of the other program."""
 
     values: frozenset[str] = frozenset()
     after: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ _EMPTYING = ("-i", "-", "--ignore-environment")
 
 
 def program_of(command: Sequence[str]) -> Program:
-    """What a command line starts."""
+    """Return the program that a command line starts."""
     return _walk(tuple(command), 0, Program(), 0)
 
 

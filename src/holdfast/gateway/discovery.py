@@ -78,7 +78,7 @@ def answers(config: Config) -> bool:
 
 
 def problem_and_switch(address: str) -> tuple[str | None, bool]:
-    """What a gateway says of itself: why it stores nothing, if it does not; and whether it is switched off."""
+    """Return why a gateway stores nothing, if so, and whether it is switched off."""
     health = _health(address)
     return str(health.get("reason") or "") or None, health.get("mode") == "off"
 

@@ -69,7 +69,7 @@ _PI_PROVIDERS = {"anthropic": "", "openai": V1, "google": "/v1beta", "openrouter
 
 
 class Chosen(Struct, frozen=True):
-    """What the user's own variables say: upstreams for the gateway, and variables that are left as they are."""
+    """The user's own variables: upstreams for the gateway, and variables left unchanged."""
 
     upstreams: Mapping[str, str] = {}
     untouched: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ _FOR_EVER = 10**12
 
 
 class Disagreement(Struct, frozen=True):
-    """One request whose read the rules did not foresee. `unknowable`: nothing in a trace without bytes could tell."""
+    """A request whose read was not predicted. `unknowable` if a trace without bytes cannot show the reason."""
 
     number: int
     predicted: int
@@ -40,8 +40,8 @@ class Disagreement(Struct, frozen=True):
 
 
 class TraceCalibration(Struct, frozen=True):
-    """How one trace compared. The first request of a lane is not counted, which it starts from, nor the one that told
-    where its head ends: what is taken from a bill cannot confirm it."""
+    """The comparison of one trace. The first request of a lane, from which it starts, and the one that shows where its
+    head ends are not counted: what is taken from a bill cannot confirm it."""
 
     trace: str
     lanes: int

@@ -169,8 +169,8 @@ class Lab:
         return list(groups)
 
     def _whole(self) -> list[tuple[tuple[str, str], ContenderTally]]:
-        """The sums of those that played every session that was played; the optimum cannot always be found, and not
-        every session tells what was billed."""
+        """Return the sums of the contenders that played every session; the optimum cannot always be found, and not
+        every session has a bill."""
         most: dict[str, int] = {}
         for (group, _), tally in self._totals.items():
             most[group] = max(most.get(group, 0), tally.requests)
@@ -362,7 +362,7 @@ def _optimal(
 def _ideal(
     session: Sequence[TimedRequest], ref: str, models: dict[str, ModelFacts], marks: list[tuple[Mark, ...]] | None
 ) -> ContenderTally | None:
-    """What the optimum of one model costs."""
+    """Return the cost of one model's optimum."""
     if marks is None:
         return None
     tally = ContenderTally(models[ref])

@@ -1,7 +1,7 @@
-"""Timed prompts of one model and what a plan of markers makes of them: the common ground of every comparison.
+"""Timed prompts of one model and the effect of marker plans on them: the common ground of every comparison.
 
-A `TimedCall` is a request as the cache sees it, with its times; a plan gives each call its markers. What a plan costs
-is asked of the cache rules themselves.
+A `TimedCall` is a request as the cache sees it, with its times; a plan gives each call its markers. The cache rules
+themselves compute a plan's cost.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class WholePrices(Struct, frozen=True):
     over: int = 1
 
     def of(self, outcome: Outcome) -> int:
-        """What a request's input costs."""
+        """Return the price of a request's input."""
         return self._cost(outcome) * self.factor(outcome.prompt.tokens)
 
     def of_usage(self, usage: Usage) -> int:
-        """The same, of what was billed."""
+        """Return the price of a billed usage."""
         return self._cost(usage) * self.factor(usage.prompt)
 
     def _cost(self, parts: Outcome | Usage) -> int:

@@ -55,8 +55,8 @@ class ReplayOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def warm(self) -> bool:
-        """Whether sessions begin with what their first requests read. A fault changes what they would have read, and
-        whoever prices a dump knows only what is in it."""
+        """Whether sessions begin with what their first requests read. A fault changes what they would have read, and a
+        dump has no such entries."""
         return not self.cold and self.fault is None and self.dump is None
 
     def billed(self, trace: Trace) -> bool:

@@ -30,7 +30,7 @@ class Peer(Struct, frozen=True, kw_only=True):
     summary: str
 
     def mode_for(self, model: facts.ModelFacts) -> str:
-        """What to say for `Prompt.mode`: OpenAI has modes from GPT-5.6 on, elsewhere that field means other things."""
+        """Return the `Prompt.mode`: OpenAI has modes from GPT-5.6 on, elsewhere that field means other things."""
         return self.mode if model.breakpoints else ""
 
 
@@ -67,7 +67,7 @@ def endings(blocks: Sequence[Block], is_border: Callable[[Block, Block], bool]) 
 
 
 def _head(prompt: Prompt) -> Iterator[tuple[int, Block]]:
-    """What stands before the messages."""
+    """Yield the blocks before the messages."""
     for index, block in enumerate(prompt.blocks):
         if block.section == "messages":
             return
@@ -129,9 +129,9 @@ def _claude_code(prompt: Prompt) -> tuple[Mark, ...]:
 def _opencode(prompt: Prompt) -> tuple[Mark, ...]:
     """opencode: the first two of its system messages and the last two of all others, each at its end, for five minutes.
 
-    What it calls messages is finer than what the provider is sent: tool results and the user's words after them are
-    two. So are, in a request for a title, which has no tools, what is asked and the user's words it is asked of. Claude
-    models only. Compared with 1.18.33.
+    Its messages are finer than the provider's: tool results and the user's text after them are two. In a request for a
+    title, which has no tools, so are the question and the user's text it is about. Claude models only. Compared with
+    1.18.33.
     """
     blocks = prompt.blocks
     first = next((block for block in blocks if block.section == "messages"), None)

@@ -1,7 +1,7 @@
 """One session played to the engine and to the provider's cache rules side by side, on the trace's own clock.
 
-Two ways, one result: `CoreWay` puts prompts through the engine's core, `EngineWay` puts bodies through the whole
-engine. What the rules bill is what is settled. They may differ from what the engine believes (`ttl_raise`): then it has
+Two ways, one result: `CoreWay` sends prompts through the engine's core, `EngineWay` sends bodies through the whole
+engine. The usage settled is that of the rules. They may differ from what the engine believes (`ttl_raise`): then it has
 to learn.
 """
 
@@ -95,8 +95,8 @@ def play(
     marks: Marks = (),
     on_sent: Callable[[TimedRequest, ReplayedCall], None] | None = None,
 ) -> Iterator[PlayedRequest]:
-    """Play a session whose requests are in the order of their start. `marks` are the client's own; `on_sent` is called
-    with each request before it is billed. What a request finds that the session did not write needs `Providers`."""
+    """Play a session with requests in the order of their start. `marks` are the client's own; `on_sent` is called with
+    each request before it is billed. Entries that the session did not write need `Providers`."""
     waiting: list[tuple[float, int, ReplayedCall, Outcome]] = []
 
     def answered(now: float) -> Iterator[PlayedRequest]:

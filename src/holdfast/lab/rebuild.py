@@ -22,8 +22,8 @@ OVERHEAD = 20
 
 
 class Rebuilt(Struct, frozen=True):
-    """One request as its trace tells it: blocks and markers. `billed` is what it must have been where the bill is
-    smaller than that (`shrank`): something was taken away that the trace does not tell of."""
+    """One request as recorded in its trace: blocks and markers. `billed` is the prompt that fits a smaller bill
+    (`shrank`): something was removed that the trace does not show."""
 
     step: TraceStep
     blocks: tuple[Block, ...]

@@ -38,8 +38,8 @@ _HIDDEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u206a-\u206f\u3164\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0080-\U000e0fff]"
 )
-"""Characters without a shape that no script needs, beside those that any text is rid of: much can be said with them
-that no reader of an entry sees."""
+"""Invisible characters that no script needs, besides those removed from any text: they could hide text from the reader
+of an entry."""
 _RUN = re.compile("([\u180b-\u180f\u200c\u200d\ufe00-\ufe0f]{2})[\u180b-\u180f\u200c\u200d\ufe00-\ufe0f]+")
 """Joiners and forms of the sign before them. Emoji need two in a row; more of them are a message that hides there."""
 

@@ -346,15 +346,15 @@ def stored(future: Future[T], seconds: float = WRITE_TIMEOUT_S) -> T:
 
 
 def fused(text: Ranked, vector: Ranked) -> list[tuple[str, float]]:
-    """One ranking of the entries that a search by words and a search by meaning return.
+    """Merge the rankings of a search by words and a search by meaning.
 
     Ids of either list with their scores, best first: the best has 1, ties go by the id. With one list empty the other
     keeps its order. An entry missing from a list scores nothing there.
 
-    The scores of each list are scaled to its best one and added, meaning twice as heavy as words. Reciprocal ranks
-    (k = 60) were tried: in `benchmarks/memory_retrieval.py` with all-MiniLM-L6-v2 they give a recall@5 of 0.891 where
-    this gives 0.917, and 0.816 for 0.865 across projects. A rank does not say that the only word in common was "data",
-    and it puts the first and the tenth within an eighth of each other, so that confidence would decide instead of fit.
+    The scores of each list are scaled to its best one and added, meaning twice as heavy as words. Reciprocal ranks (k =
+    60) were tried: in `benchmarks/memory_retrieval.py` with all-MiniLM-L6-v2 they give a recall@5 of 0.891 where this
+    gives 0.917, and 0.816 for 0.865 across projects. A rank does not show that the only word in common was "data", and
+    it puts the first and the tenth within an eighth of each other, so that confidence would decide instead of fit.
     """
     scores: dict[str, float] = {}
     for ranked, weight in ((text, 1 - MEANING), (vector, MEANING)):

@@ -50,7 +50,7 @@ _COMPARED = ("category", "project", "confidence", "source")
 
 
 _Mistake = tuple[int, str]
-"""A line, and what is wrong there."""
+"""A line number and its error."""
 
 
 class Imported(Struct, frozen=True, kw_only=True):
@@ -64,8 +64,8 @@ class Imported(Struct, frozen=True, kw_only=True):
 
 
 class Planned(Struct, frozen=True, kw_only=True):
-    """What a file's entries will become, and those to be written, each with the revision it replaces (0: it is new).
-    `newer` are ids of those that were changed here after what the file has of them."""
+    """What a file's entries will become, and those to write, each with the revision it replaces (0 if new). `newer` are
+    ids of those changed here after the file was written."""
 
     imported: Imported
     drafts: tuple[tuple[KnowledgeEntry, int], ...]
@@ -93,11 +93,11 @@ def exported(entries: Sequence[KnowledgeEntry]) -> str:
 
 
 def import_(knowledge: Knowledge, text: str | bytes, *, source: str = "import", force: bool = False) -> Imported:
-    """Take over a file that `exported` made and somebody may have edited: all of it, or nothing where a part cannot be.
+    """Import a file made by `exported` and perhaps edited: all of it, or nothing if a part is invalid.
 
-    An entry whose id is known is edited where it differs, and restored if it was forgotten; others are added. A field
-    that is missing stays as it was. One without an id that is known to the letter is not added again. What was changed
-    here after the time that the file has is replaced by `force` only.
+    An entry with a known id is edited if it differs, and restored if it was forgotten; others are added. A missing
+    field stays unchanged. One without an id that exists literally is not added again. Changes made here after the
+    file's time are replaced by `force` only.
     """
     plan = planned(knowledge, text, source=source)
     if plan.newer and not force:

@@ -84,7 +84,7 @@ class Budgets(Struct, frozen=True, kw_only=True):
     """The part of the whole that context memory always has."""
 
     def context(self, stable_used: int) -> int:
-        """The tokens of context memory beside a stable block of `stable_used` tokens.
+        """Return the tokens of context memory besides a stable block of `stable_used` tokens.
 
         That is its own share, reduced to what the stable block leaves of the whole, but never less than the floor: many
         preferences must not starve the entries needed for the work at hand (E24). The block's size is rounded up to a

@@ -141,12 +141,12 @@ class Surfacing:
         return after if differs(self._settings.change_test, old, new) else None
 
     def delta(self, told_hashes: Mapping[str, str], query: str | None, *, first: bool, deltas: int) -> Delta | None:
-        """The next delta: changes of entries that were told, followed by the hits for the query, if the session begins
-        or every turn is searched. `told_hashes` are the entries that were told, by id.
+        """Return the next delta: changes of shown entries, followed by the hits for the query, if the session begins or
+        every turn is searched. `told_hashes` are the shown entries by id.
 
-        At most `retrieve_max` of the latter. When the session begins, preferences that the pinned stable block lacks
-        come first, and the safety net fills what the search leaves of that number. A change that does not fit is found
-        again the next time; a hit that does not fit is dropped.
+        It has at most `retrieve_max` hits. When the session begins, preferences that the pinned stable block lacks come
+        first, and the safety net fills the rest of that number. A change that does not fit is found again the next
+        time; a hit that does not fit is dropped.
         """
         if deltas >= self._settings.delta_max:
             return None
@@ -163,10 +163,10 @@ class Surfacing:
         return self._delta((*changes, *new), why)
 
     def again(self, lost: Iterable[str], told_hashes: Mapping[str, str]) -> Delta | None:
-        """The delta after a reset: the current text of what was told and is lost from the window, and what has changed
-        of the rest. The surest come first, and what does not fit is left out.
+        """Return the delta after a reset: the current text of entries lost from the window, and the changes of the
+        rest. The most confident come first, and what does not fit is left out.
 
-        A forgotten entry is named too: a summary may still speak of it, or the stable block, which stays.
+        Forgotten entries are included: a summary may still mention them, or the stable block, which stays.
         """
         current: list[KnowledgeEntry] = []
         withdrawn: list[_Piece] = []

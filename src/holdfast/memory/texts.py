@@ -44,8 +44,8 @@ def beginning(text: str, most: int) -> str:
 
 
 def normalised(text: str) -> str:
-    """A text without forms of letters, capitals, extra white space, and punctuation at the ends of lines, none of which
-    changes what it says. Idempotent."""
+    """Normalise a text: letter forms, case, white space, and punctuation at the ends of lines, none of which changes
+    the meaning. Idempotent."""
     lines = normalize("NFKC", normalize("NFKC", text).casefold()).splitlines()
     return " ".join(line for each in lines if (line := " ".join(each.split()).rstrip(_ENDS)))
 

@@ -70,9 +70,9 @@ class Vectors:
         return stored(self._store.write(op.PutVectors(self._tenant, self._embedder.name, vectors)))
 
     def search(self, query: str, among: KnowledgeFilter, limit: int) -> list[tuple[str, float]]:
-        """The ids of the `limit` nearest entries that the filter leaves, with their cosines, nearest first, ties by the
-        id. Entries without a vector, or too far from the query, are left out. A failure is logged and gives nothing:
-        the search by words goes on."""
+        """Return the ids of the `limit` nearest entries that match the filter, with their cosines, nearest first, ties
+        by the id. Entries without a vector, or too far from the query, are left out. A failure is logged and returns
+        nothing: the search by words continues."""
         if limit < 1 or not query.strip():
             return []
         try:

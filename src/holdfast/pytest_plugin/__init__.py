@@ -89,7 +89,7 @@ def prefix_recorder(_holdfast_server: RecorderServer, monkeypatch: pytest.Monkey
 
 
 class _SessionOptions:
-    """What the command line and the ini file say, and how many checks there were. Outside of pytest there is none."""
+    """The options of the command line and the ini file, and the counts of checks. None outside of pytest."""
 
     now: _SessionOptions | None = None
 

@@ -1,6 +1,6 @@
-"""What users hand in, as requests: bytes, texts, dicts, what the fixture recorded, request objects of HTTP libraries.
+"""The requests that users pass: bytes, texts, dicts, recorded requests, request objects of HTTP libraries.
 
-A body alone does not say its dialect; its members do. Knows nothing of caches.
+A body does not name its dialect; its members show it. Knows nothing of caches.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ MOST_ENDS = 256
 """Ends that are kept, those of the latest requests: a prefix that is never stable leaves one with every request."""
 
 Outcome = Literal["continues", "forks", "departs", "opens", "opens_apart"]
-"""opens: a conversation of an agent that is known, with the same tools and system text; opens_apart: of another one;
-departs: a conversation whose past was changed, or an agent whose tools and system text were."""
+"""opens: a conversation of a known agent, with the same tools and system text; opens_apart: of another one; departs: a
+conversation with a changed past, or an agent with changed tools and system text."""
 
 
 class End(Struct, eq=False):

@@ -59,10 +59,9 @@ class UnstableRequest(Struct, frozen=True, kw_only=True):
 
 
 class PrefixCheck(Struct, frozen=True, kw_only=True):
-    """A sequence that was checked. `compared` requests were held against an earlier one; `resets` are the departures
-    that were allowed. Not compared are `side` requests, which stand beside the conversations (titles, probes), `parts`,
-    of which the provider holds the rest, and `refused` ones. `unmarked` names conversations without a marker whose
-    provider needs one."""
+    """A checked sequence. `compared` requests were compared with an earlier one; `resets` are the allowed divergences.
+    Not compared are `side` requests outside of conversations (titles, probes), `parts`, of which the provider holds the
+    rest, and `refused` ones. `unmarked` names conversations without a marker whose provider needs one."""
 
     requests: int
     conversations: int

@@ -106,8 +106,8 @@ class Recorder:
         return variables
 
     def script(self, script: Script | Sequence[Any] | Mapping[str, Any] | str | Path | Callable[..., Any]) -> None:
-        """What the simulated model says: a list of turns (texts, or dicts like `{"call": {"tool": …, "input": {…}}}`),
-        a dict with `turns` or `rules`, a function of the request, or the path of a script."""
+        """Set the simulated model's answers: a list of turns (texts, or dicts like `{"call": {"tool": …, "input":
+        {…}}}`), a dict with `turns` or `rules`, a function of the request, or the path of a script."""
         self.simulator.script = _script(script)
 
     def record(self, body: object, dialect: str | None = None, *, model: str = "", path: str = "") -> RecordedRequest:
@@ -237,7 +237,7 @@ _versioned = re.compile(r"/v1(?:beta|alpha)?/.*", re.DOTALL).search
 
 
 class RecordingTransport:
-    """Keeps what is sent. Somebody else's transport answers, or the recorder's simulator: at once and whole, a stream
+    """Records requests. Another transport answers, or the recorder's simulator: immediately and completely, a stream
     with all of its events."""
 
     def __init__(self, recorder: Recorder, inner: Any, library: Any) -> None:

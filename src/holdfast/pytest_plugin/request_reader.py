@@ -1,4 +1,4 @@
-"""A request as a cache sees it, beside what is needed to compare it with others and to name a place in it."""
+"""A request as a cache sees it, with what is needed to compare it with others and to name a place in it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _ANSWERS = ("assistant", "model")
 
 
 class CheckedRequest(Struct, frozen=True, kw_only=True, dict=True):
-    """One request, read. `prompt` is what the provider's cache is given; `view` is the same for comparisons: without
-    the thoughts that the provider leaves out by itself. `places` are the blocks of the body that those of the view are.
+    """One request, read. `prompt` is the input of the provider's cache; `view` is the same for comparisons: without the
+    thoughts that the provider leaves out by itself. `places` are the view's blocks in the body.
 
     `outcome` is what the request reads and writes, by markers, if all are sent one after the other. `name` is that of
-    the conversation, where the user or a known client gives one; `turns` counts the answers of the model in it.
+    the conversation, if the user or a known client gives one; `turns` counts the model's answers in it.
     """
 
     number: int

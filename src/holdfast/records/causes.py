@@ -50,13 +50,13 @@ Part = Literal["model", "settings", "tools", "system", "messages"]
 
 
 class Cure(Struct, frozen=True):
-    """What to do about a fault."""
+    """The cure of a fault."""
 
     name: str
     """The fault; each has a page in docs/cures."""
     sentence: str
     setting: str | None = None
-    """The setting that does it for them, if there is one."""
+    """The setting that cures it, if there is one."""
     in_your_code: str | None = None
     """The same for the author of the program that sent the request. Names no setting of ours."""
 

@@ -295,9 +295,9 @@ def bill(
     calls: Collection[str] | None = None,
     zone: tzinfo | None = UTC,
 ) -> Bill:
-    """What the calls of the window cost, or those of one session, or those with these ids.
+    """Return the bill of the calls in the window, of one session, or with these ids.
 
-    `zone` says where days begin; None: in this machine's time.
+    `zone` is the zone in which days begin; None: this machine's.
     """
     last = LAST if end is None else end
     extent = store.bill_extent() if session is None and calls is None else None

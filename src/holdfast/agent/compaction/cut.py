@@ -205,8 +205,8 @@ def kept_turns(turns: int) -> int:
 
 
 def trim(entries: Sequence[Entry], turns: int, *, lost: bool = False) -> Trim | None:
-    """What to leave out before one more turn of the user's begins, so that no more than `turns` (0: all) are sent;
-    None where nothing is due. `lost` says that the prefix cannot be read any more."""
+    """Return what to leave out before another turn of the user, so that at most `turns` (0: all) are sent; None if
+    nothing is due. `lost` if the prefix cannot be read any more."""
     starts = turn_starts(entries)
     full = turns - turns // _NEARLY_FULL if lost else turns
     if not turns or len(starts) + 1 <= full:

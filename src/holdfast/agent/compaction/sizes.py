@@ -234,8 +234,8 @@ class Payback(Struct, frozen=True, kw_only=True):
 
 
 def estimate_payback(model: str, *, before: int, after: int, behind: int, cost: Decimal | None) -> Payback:
-    """`before` and `after` are tokens of a whole request, `behind` those that stand behind the break and are written
-    again, the summary included; `cost` is what was paid for the summary."""
+    """Estimate when a compaction pays off. `before` and `after` are tokens of a whole request, `behind` those after the
+    break that are written again, summary included; `cost` is what the summary cost."""
     long, short = rates(model, prompt_tokens=before), rates(model, prompt_tokens=after)
     if long is None or short is None:
         return Payback()

@@ -62,7 +62,7 @@ class PrefixWarmup:
             self.release()
 
     def finished(self, who: str) -> None:
-        """Somebody is done, or has failed."""
+        """A sub-agent is done, or has failed."""
         if who == self._ahead and not self._open:
             self._ahead = None
             self._wake()

@@ -156,13 +156,13 @@ Entry = SessionContext | AssistantTurn | Timeline | Compacted | GoalInjection | 
 
 
 class Window(Struct, frozen=True):
-    """The entries in order. `borders` says of each entry whether a new message has to begin with it, because what
-    stands before it has been sent; `results_sent` that the last entry's results have been."""
+    """The entries in order. `borders` has for each entry whether it must begin a new message, because the one before
+    was sent; `results_sent` if the last entry's results were."""
 
     entries: tuple[Entry, ...] = ()
     borders: tuple[bool, ...] = ()
     sent: int = 0
-    """So many entries have left with a request."""
+    """The number of entries already sent."""
     results_sent: bool = False
 
 

@@ -42,8 +42,8 @@ class DelegateState(Struct, frozen=True, kw_only=True):
 
 
 class SurfacedEntry(Struct, frozen=True, kw_only=True):
-    """An entry of the knowledge store that the conversation was told of: what it said then, by its hash (empty where it
-    was withdrawn), and where: stable, context, delta or recall."""
+    """An entry of the knowledge store shown in the conversation: the hash of its content then (empty if it was
+    withdrawn), and the place: stable, context, delta or recall."""
 
     entry: str
     hash: str
@@ -88,7 +88,7 @@ class Projection(Struct, frozen=True, kw_only=True):
     """The model that the session was switched to."""
     current_goal: str = ""
     told_goal: str = ""
-    """The goal as the window says it."""
+    """The goal in the window."""
     known_surroundings: str = ""
     """The surroundings last added to the conversation; empty while entry 0 is up to date."""
 
@@ -108,7 +108,7 @@ class Projection(Struct, frozen=True, kw_only=True):
     cost: Decimal = Decimal(0)
     """Of requests and compactions, as far as their prices are known."""
     unpriced: int = 0
-    """Requests whose price is not known."""
+    """Requests without a known price."""
     delegated_cost: Decimal = Decimal(0)
     last: TurnAnswered | None = None
 

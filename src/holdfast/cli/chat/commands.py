@@ -136,7 +136,7 @@ def _changed(chat: Chat, name: str) -> str:
 
 
 def _switch(chat: Chat, model: str) -> str:
-    """What a change of the model costs."""
+    """Describe the cost of a change of the model."""
     session, last = chat.session, chat.session.state.last
     if not facts.model(model).known:
         return "What the change costs is not known."
@@ -176,7 +176,7 @@ def _effort(chat: Chat, argument: str) -> Iterable[str]:
 
 
 def _changed_effort(chat: Chat, effort: str) -> Iterable[str]:
-    """The price is said before anything is done; where it is more than a little, somebody at a terminal is asked."""
+    """Change the effort after showing the price; if it is not small, ask the user at a terminal."""
     price = _effort_price(chat)
     chat.screen.say(tables.wrapped(price[:1].upper() + price[1:], tables.width()))
     extra = chat.here(lambda: price_of_change(chat.session)).extra

@@ -311,8 +311,7 @@ class Chat:
         self._session = session
 
     def leave(self) -> str | None:
-        """Leave the conversation as it is; its id, if there is something to be resumed. One in which nothing was said
-        leaves nothing behind."""
+        """Close the conversation and return its id, if it can be resumed. One without a message is deleted."""
         session, self._session = self._session, None
         if session is None:
             return None

@@ -170,7 +170,7 @@ def refusal(reason: str) -> Decision:
 
 
 def nobody(say: Callable[[str], None]) -> Callable[[Question], Decision]:
-    """For where nobody can be asked."""
+    """Return a confirmation that refuses everything, for sessions without a terminal."""
 
     def refused(question: Question) -> Decision:
         say(f"{question.tool} was refused: nobody can be asked here; --yes allows all tools ({question.text})")

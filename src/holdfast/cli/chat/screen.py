@@ -22,7 +22,7 @@ Kind = Literal["text", "thinking", "tool"]
 
 
 class Screen(Protocol):
-    """What happens, shown as it happens. The methods of `Watch`, and those for what the program itself says."""
+    """Shows what happens as it happens. The methods of `Watch`, and those for the program's own output."""
 
     def piece(self, kind: Kind, text: str) -> None: ...
 
@@ -45,7 +45,7 @@ class Screen(Protocol):
         """It has ended, with this turn if it was one."""
 
     def say(self, lines: Sequence[str]) -> None:
-        """What the user has asked for."""
+        """Show output that the user has requested."""
 
     def aside(self, lines: Sequence[str]) -> None:
         """Show lines that are no answer: a question, or how to resume."""
@@ -61,9 +61,9 @@ class Screen(Protocol):
 
 
 class PlainScreen:
-    """Lines, one after the other. `watched` says that a person looks at `aside`: running commands are shown there.
-    `whole` that nobody looks at `out` before the end: an answer is written when it is there, and one that broke off and
-    was asked for again is there once."""
+    """Shows plain lines. `watched` if a person sees `aside`: running commands are shown there. `whole` if `out` is read
+    only at the end: an answer is written when it is complete, so that one that broke off and was requested again is
+    there only once."""
 
     def __init__(self, out: TextIO, aside: TextIO, *, watched: bool = False, whole: bool = False) -> None:
         self._out, self._aside, self._watched, self._whole = out, aside, watched, whole
@@ -100,7 +100,7 @@ class PlainScreen:
         self._end_text()
 
     def _release(self) -> None:
-        """Write what was held back."""
+        """Write the buffered text."""
         held, self._held = "".join(self._held), []
         self._write(held)
 

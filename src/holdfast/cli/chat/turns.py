@@ -288,7 +288,7 @@ def handling(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[Non
 
 
 def leaving(number: int, frame: FrameType | None) -> None:
-    """What signals mean where nobody works."""
+    """The signal handler while the agent is idle."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise Leave(number)

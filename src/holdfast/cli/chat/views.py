@@ -1,4 +1,4 @@
-"""What a chat shows of itself: the next request block by block, what the cache did, costs, sessions, memory, skills."""
+"""The views of a chat: the next request block by block, the cache, costs, sessions, memory, skills."""
 
 from __future__ import annotations
 

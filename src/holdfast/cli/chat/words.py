@@ -143,9 +143,9 @@ def _tasks(given: object) -> str:
 
 
 def result_words(answer: ToolAnswer) -> tuple[str, str]:
-    """The first line of a result, and what there is to know besides: further lines, a guide for the model, which is
-    not shown, the time it took. Of a search for tools it is what was found: the model reads schemas or references
-    there, which say nothing to a user."""
+    """Return the first line of a result, and notes on it: further lines, a hidden guide for the model, the time it
+    took. For a search for tools it is their names: the model reads schemas or references there, which a user does not
+    need."""
     content = [each for each in answer.result.content if not (isinstance(each, Text) and is_guide(each.text))]
     lines = [line for line in clean(_text(content)).splitlines() if line.strip()]
     first = one_line(lines[0]) if lines else "no output"

@@ -65,8 +65,8 @@ class Explain(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Explanation(Struct, frozen=True):
-    """The answer. `data`, where JSON was asked for, has the members of `holdfast explain --json` and what was left out;
-    beside Markdown there is none: Claude Code shows a model the data only, where an answer has both."""
+    """The answer. `data`, if JSON was requested, has the members of `holdfast explain --json` and what was left out;
+    with Markdown it is None: if an answer has both, Claude Code shows a model the data only."""
 
     text: str
     data: dict[str, Any] | None = None

@@ -1,7 +1,7 @@
-"""The tools of all MCP servers that Holdfast is configured with, behind two tools of ours.
+"""The tools of all MCP servers configured in Holdfast, behind two tools of ours.
 
-The servers are started when somebody first asks for a tool, and stopped with us. What can be found may change at any
-time; what a client declares to its model does not.
+The servers are started at the first request for a tool, and stopped with us. The tools found may change at any time;
+those that a client declares to its model do not.
 """
 
 from __future__ import annotations

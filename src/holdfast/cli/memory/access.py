@@ -164,7 +164,7 @@ def changing(tenant: str | None, project: str | None = None, *, new: bool = Fals
 
 
 def memories(config: Config, store: Store, tenant: str | None, project: str | None) -> MemoryView:
-    """What the options mean."""
+    """Resolve the options."""
     owner = LOCAL if tenant is None else _tenant(store, uncut(tenant))
     return MemoryView(config=config, knowledge=Knowledge(store, owner, project=_project(config, store, owner, project)))
 

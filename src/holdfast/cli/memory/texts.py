@@ -101,8 +101,8 @@ def can_edit() -> bool:
 
 
 class DraftFile:
-    """A text in a file of its own, which is opened in the editor. It is removed when it has been used, or was left as
-    it was; otherwise it stays, and whoever refuses the text says where it is."""
+    """A text in a file of its own, to open in the editor. It is removed once it was used or if it is unchanged;
+    otherwise it stays, and the error names it."""
 
     def __init__(self, text: str, name: str) -> None:
         self._before = text
@@ -144,8 +144,7 @@ class DraftFile:
 
 @contextlib.contextmanager
 def drafting(text: str, name: str, advice: str) -> Iterator[DraftFile]:
-    """A draft, until it has been used. What goes wrong in here leaves it where it is, and says so with the advice what
-    to do with it."""
+    """Yield a draft to use. After an error the file stays, and the message has the advice what to do with it."""
     try:
         draft = DraftFile(text, name)
     except OSError as problem:

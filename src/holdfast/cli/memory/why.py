@@ -44,7 +44,7 @@ class PromptPlacement(Struct, frozen=True, kw_only=True):
     why: str
     revision: int
     withdrawn: bool
-    """It said that the entry holds no more."""
+    """It announced that the entry is no longer valid."""
 
 
 class EntryOutlook(Struct, frozen=True, kw_only=True):

@@ -87,8 +87,8 @@ def command(paths: tuple[str, ...], strict: bool, json_: bool) -> int:
 
 
 class _Check:
-    """What was checked, by path and each once. In a directory of skills links count as they do when it is loaded; a
-    skill that is named by itself is followed."""
+    """The checked skills by path, each once. In a directory of skills links are treated as by the loader; a skill that
+    is named itself is followed."""
 
     def __init__(self, strict: bool) -> None:
         config = load_config()

@@ -39,11 +39,10 @@ _ENDS = re.compile(r"\\r\\n|\\n|\r\n|\n|\r")
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """A break with what can be seen of it.
+    """A break and its texts.
 
-    `old` and `new` are the lines in which the two texts first differ, `lead` what stands before that line; all empty
-    where a text is not at hand. They part at character `at`; `old_cut` and `new_cut` say that a line goes on beyond
-    what is shown of it.
+    `old` and `new` are the lines with the first difference, `lead` the text before them; all empty if a text is not
+    available. They differ from character `at`; `old_cut` and `new_cut` if a line is longer than what is shown of it.
     """
 
     finding: Finding

@@ -57,12 +57,12 @@ class Outline:
         self._last = ""
 
     def read(self, text: str) -> None:
-        """Go on to the end of a text."""
+        """Advance to the end of a text."""
         for line in text.split("\n"):
             self.step(line)
 
     def step(self, line: str) -> Above:
-        """Go on by one line."""
+        """Advance by one line."""
         self._head(line)
         tags = list(_tag.finditer(line))
         labels = [tag[0] for tag in tags] + [part[-_LONGEST_TITLE:] for part in line.split(":")[:-1]]

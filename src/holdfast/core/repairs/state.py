@@ -1,6 +1,6 @@
-"""What repairs are called, and what a lane's repairs remember: orders, digests and references.
+"""The names of repairs, and the state of a lane's repairs: orders, digests and references.
 
-The bytes that they stand for live in a `ByteMemory`.
+The bytes behind the digests are in a `ByteMemory`.
 """
 
 from __future__ import annotations

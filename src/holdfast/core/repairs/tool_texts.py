@@ -34,8 +34,8 @@ class ToolDifference(Struct, frozen=True):
 
 
 def compare(first: bytes, now: bytes) -> ToolDifference | None:
-    """How a tool differs from what was sent first; None unless it is in values in its prose, each told from all
-    others there."""
+    """Return how a tool differs from what was sent first; None unless only values in its prose differ, each distinct
+    from all others there."""
     kinds = between(first.decode("utf-8", "replace"), now.decode("utf-8", "replace"))
     before, after = _Tool(first), _Tool(now)
     if not kinds or before.enforced != after.enforced or before.prose.keys() != after.prose.keys():

@@ -159,8 +159,8 @@ _GEMINI_SCHEMAS = ("responseSchema", "response_schema", "responseJsonSchema", "r
 
 
 def is_side(client: str, body: Body) -> bool:
-    """Whether a request stands beside the conversation. Of an unknown client only a probe does: a tiny limit on a short
-    question; anything else may be its way to talk."""
+    """Return whether it is a side request. For an unknown client only a probe is one: a tiny limit on a short question;
+    anything else may be its way to talk."""
     if _has_tools(body):
         return client in AGENTS and _only_searches(body) and _is_opening(body)
     limit = _limit(body)

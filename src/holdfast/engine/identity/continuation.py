@@ -105,8 +105,8 @@ def choose(evidence: Iterable[Evidence[C]], ladder: Sequence[Rung]) -> Evidence[
 
 
 class History(Struct):
-    """What a request says: hashes of its tools, of its system text and of the blocks of its messages, and which of
-    these blocks are the model's."""
+    """A request's hashes: of its tools, its system text and the blocks of its messages, and which of these blocks are
+    the model's."""
 
     tools: int
     system: int

@@ -67,11 +67,11 @@ class _Sender(Struct, frozen=True):
 
 
 class Identities:
-    """Finds whom requests belong to and remembers what they sent. May be used from several threads.
+    """Finds the owners of requests and remembers what they sent. Thread-safe.
 
-    `key` keys every digest of what came from outside. With a store, lanes known by their chain survive a restart, and
-    so do accounts whose login was renewed. `continues` says that such a one goes on as the tenant it was, with all that
-    was put into its lanes: for a gateway that nobody but this machine's user reaches.
+    `key` keys every digest of external data. With a store, lanes known by their chain survive a restart, and so do
+    accounts with a renewed login. With `continues` such an account stays the same tenant, with everything put into its
+    lanes: for a gateway that only this machine's user can reach.
     """
 
     def __init__(self, key: bytes, *, store: Store | None = None, continues: bool = False) -> None:
@@ -87,8 +87,8 @@ class Identities:
         self.chains: LRU[int, tuple[Body, bytes, Chain]] = LRU(_CHAINS)  # of bodies on their way to `sent`
 
     def tenant(self, headers: Headers, query: str) -> str:
-        """A keyed hash of the credential, the same wherever it stands in the request; `local` without one. That of a
-        subscription's login says so; where it is known to be a renewed one, it may be that of the account's first."""
+        """Return a keyed hash of the credential, the same wherever it is in the request; `local` without one. A
+        subscription's login has a prefix; a known renewed one may get the hash of the account's first."""
         credentials = credentials_of(headers, query)
         if not credentials:
             return LOCAL

@@ -26,8 +26,8 @@ MOST_ALIKE = 64
 """Lanes that are remembered at one place: so many conversations may begin alike at once."""
 
 Care = Literal["none", "repairs", "memory"]
-"""What stands in a lane's requests that is not this request's own: nothing, values its client said before, or memory
-that it was given."""
+"""What a lane's requests contain besides this request's own: nothing, values its client sent before, or injected
+memory."""
 
 RESPONSES = 8
 _LONGEST_ID = 256
@@ -230,8 +230,8 @@ class LaneIndex:
     # Remembering
 
     def put(self, record: LaneRecord, chain: Chain | None, now: float) -> list[LaneRecord]:
-        """The lane sent a request with this chain; None for one that says only what is new. Returns the lanes that have
-        gone on with it, if it is new."""
+        """Record that the lane sent a request with this chain; None for one with only what is new. Returns the lanes
+        that have been continued by it, if it is new."""
         self._ticks += 1
         record.tick, record.used, record.unanswered = self._ticks, now, False
         before: list[LaneRecord] = []

@@ -43,8 +43,8 @@ class Identity(Struct, frozen=True):
 
 
 def keyed(key: bytes, text: str) -> bytes:
-    """A digest that says nothing to anybody without the key. BLAKE2b takes a key by itself; of OpenSSL's HMAC a busy
-    process pays for handing over the interpreter too."""
+    """Return a keyed digest, which reveals nothing without the key. BLAKE2b takes a key itself; with OpenSSL's HMAC a
+    busy process would also pay for switching threads."""
     return blake2b(text.encode("utf-8", "surrogatepass"), key=key[:64], digest_size=32).digest()
 
 

@@ -18,8 +18,8 @@ RawHeaders = Iterable[tuple[bytes, bytes]]
 
 
 class Incoming(Struct, frozen=True):
-    """A request: `body` is what came over the wire, perhaps compressed; `first` are the headers by name and `tenant`
-    whose it is, of whoever knows that already. `project` is where its client was started, if that is known."""
+    """A request: `body` as received, perhaps compressed; `first` the headers by name and `tenant` its tenant, if the
+    caller has them already. `project` is the directory in which its client was started, if known."""
 
     method: str
     path: str

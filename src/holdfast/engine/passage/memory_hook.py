@@ -1,4 +1,4 @@
-"""What a passage asks of whoever gives memory to clients, and what it gets. Who that is, it does not know."""
+"""The interface between a passage and a provider of memory, which the passage does not know."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Remembering(Protocol):
 
 
 def care_of(settings: Settings, *, memory: bool) -> Care:
-    """What of a lane stands in its later requests that they do not say themselves; `memory` if there is any to give."""
+    """Return what later requests of a lane contain besides their own; `memory` if memory is available."""
     if memory and settings.memory.inject:
         return "memory"
     return "repairs" if settings.cache.repair in MOVES else "none"

@@ -330,7 +330,7 @@ class Passage:
             self._passages.identities.sent(found, body, lambda: engine.read(body), self.started)
 
     def feed(self, chunk: bytes) -> None:
-        """A copy of what the client gets."""
+        """Pass on a copy of what the client gets."""
         if self._ended or not chunk:
             return
         self.tap.feed(chunk)
@@ -406,8 +406,8 @@ class Passage:
                 self._passages.identities.unanswered(self.found)
 
     def _estimated(self, partial: Partial | None) -> Usage | None:
-        """What was billed for a call that was not planned though its answer was cut; without a word of the provider,
-        all of its prompt as plain input."""
+        """Return the usage of an unplanned call that was cut off; without one of the provider, its whole prompt as
+        plain input."""
         if partial is None:
             return None
         body = self._body if partial.usage is None else None

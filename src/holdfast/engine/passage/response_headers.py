@@ -1,4 +1,4 @@
-"""What the client is told in headers of the response, and in place of one when its request is held back."""
+"""Headers for the client's response, and the response for a request that is held back."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def warning(cost: Decimal, limit: Decimal) -> str:
 
 
 def held(dialect: Dialect, call: str, cost: Decimal, limit: Decimal, ours: bool) -> Held:
-    """428: it was not sent, and how to send it all the same. A client that retries by itself is told not to. `ours`:
-    headers of ours are wanted."""
+    """Return status 428 with the advice how to send it nevertheless. Clients are asked not to retry. `ours` adds our
+    headers."""
     message = (
         f"Holdfast held this request back: {warning(cost, limit)} (gateway.preflight_usd). Nothing was sent. Send it "
         "again with the header `x-holdfast-preflight: send`, or set gateway.preflight to `warn`."

@@ -81,7 +81,7 @@ class Hearing:
 
     @property
     def report(self) -> StreamReport | None:
-        """What was read so far."""
+        """The report so far."""
         return None if self._tap is None else self._tap.report
 
     def close(self) -> StreamReport | None:

@@ -1,7 +1,6 @@
-"""Order repairs: keys of objects in history and tools of an unchanged set go out as they first did.
+"""Order repairs: keys of objects in history, and tools of an unchanged set, are sent in their first order.
 
-Blocks are recognised by the digests of the reading; only those are parsed that are new among the tools or stand in
-history where another stood.
+Blocks are recognised by the reader's digests; only new tools are parsed, and blocks of history that replace another.
 """
 
 from __future__ import annotations
@@ -95,8 +94,8 @@ def keys(work: Work) -> None:
 
 
 def _only_grows(work: Work) -> bool:
-    """Whether the request adds to one that stands as it was first sent, with nothing of it forgotten: nearly always.
-    Then what was added is looked at and nothing else. A text that became a list has something to remember now."""
+    """Return whether the request only adds to one in its first form that is completely remembered: nearly always. Then
+    only the additions are examined. A text that became a list has to be remembered now."""
     memory, state, start = work.memory, work.state, work.said
     before = settled(memory, state.history)
     if before is None:

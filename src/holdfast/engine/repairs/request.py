@@ -27,15 +27,15 @@ class BeginAnewError(Exception):
 
 
 class Work:
-    """`origin` leads from blocks of the prompt to blocks of the body. `sent` leads back from first digests to names.
-    `tools` and `texts` are the blocks of the prompt that are tools and system texts, `said` is the first of a message.
+    """`origin` maps blocks of the prompt to blocks of the body, `sent` first digests to names. `tools` and `texts` are
+    the blocks of the prompt that are tools and system texts, `said` is the first one of a message.
 
-    `restored` are the digests that blocks of the prompt have once they are repaired, `widened` the texts of the body
-    that become lists by that. `present` are the inserts this request has room for, by the block of the body they
-    follow, `lines` and `sections` what the model is to be told, `untold` if there is no place for it. `moves` says
-    whether values may be told elsewhere than where the client says them. Of a request that goes on from what stands at
-    the provider (`continued` is its name), it is not known what the model was told last. `ordered` if first orders of
-    keys were added to the state. `narrow` if nothing but unambiguous values may be moved.
+    `restored` are the digests of blocks of the prompt after repairs, `widened` the texts of the body that become lists
+    by that. `present` are the inserts this request has room for, by the block of the body they follow, `lines` and
+    `sections` what to announce to the model, `untold` if there is no place for it. `moves` if values may be moved away
+    from their place in the client's text. For a request that continues the provider's stored state (`continued` is its
+    name), the last announcements are unknown. `ordered` if first orders of keys were added to the state. `narrow` if
+    only unambiguous values may be moved.
     """
 
     def __init__(

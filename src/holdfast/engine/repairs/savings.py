@@ -74,8 +74,8 @@ class RepairTotals(Struct):
 
 
 class Billed(Struct, frozen=True, kw_only=True):
-    """A request as it went out and what it was billed. `tokens` are those of its prompt as we count them, `foreseen`
-    those of them that were to be read, where that was foreseen."""
+    """A request as sent and its bill. `tokens` are those of its prompt by our count, `foreseen` those predicted to be
+    read, if predicted."""
 
     body: Body
     tokens: int

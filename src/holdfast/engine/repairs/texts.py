@@ -62,8 +62,8 @@ def find_inserts(work: Work) -> None:
 
 
 def _in_front(work: Work, number: int, inserts: list[InsertedText]) -> list[InsertedText]:
-    """Those of the inserts behind a block that stand in front of what follows it here. A turn that was sent again with
-    other values may have two answers, and more was told before the second."""
+    """Return those of the inserts after a block that precede what follows it here. A turn sent again with other values
+    may have two answers, with more inserted before the second."""
     after = next((n for n in range(number + 1, len(work.prompt.blocks)) if _is_said(work, n)), None)
     if after is None or not inserts:
         return inserts
@@ -134,7 +134,7 @@ def _slots(work: Work, place: int) -> list[bytes]:
 
 
 def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slots: list[bytes]) -> bytes:
-    """A text that differs from the one sent before, or of which something was told; returns the literal to send."""
+    """Handle a text that was changed or has announcements; returns the literal to send."""
     kept, digest = work.state.texts[place], work.prompt.blocks[number].digest
     if kept.digest == digest and not slots:
         return literal

@@ -1,7 +1,7 @@
-"""The search states of the optimum, and which of them can be forgotten.
+"""The search states of the optimum, and which of them can be dropped.
 
-A state is what a course of decisions has led to: its cost so far and the entries it holds. The rules for forgetting
-keep the search exact; each says why.
+A state is the result of a course of decisions: its cost so far and its entries. The rules for dropping keep the search
+exact; each has its reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Demand(Struct, frozen=True):
     covers: tuple[int, ...]
     """For each of its entries those of which one is needed."""
     bars: int
-    """Those of which none may be there."""
+    """Those of which none may be alive."""
 
     def met_by(self, other: int) -> bool:
         return not other & self.bars and all(other & cover for cover in self.covers)

@@ -202,10 +202,10 @@ class Bound:
         return self._lost[number][block + 1]
 
     def _block(self, numbers: Sequence[int], warm: frozenset[int]) -> list[tuple[int, int, int]]:
-        """For each call with a block: what a token costs from there on at least, and if this call does not find it.
+        """Return for each call with a block the least cost of a token from there on, and if this call does not read it.
 
-        It may still be there for the next one: as part of an entry that goes on in another way. The calls in `warm`
-        find it whatever was done before.
+        It may still be alive for the next one as part of an entry that continues differently. The calls in `warm` read
+        it in any case.
         """
         price, costs = self._prices, list[tuple[int, int, int]]()
         dead = alive = 0

@@ -60,8 +60,8 @@ class Optimum(Struct, frozen=True):
 def optimal(
     calls: Sequence[TimedCall], model: ModelFacts, *, pings: bool = False, patience: int | None = None
 ) -> Optimum:
-    """The cheapest plan for these calls, which are in the order of their start. With `patience` no more than so many
-    steps are tried; then it is refused, because prompts that part everywhere can take for ever."""
+    """Return the cheapest plan for these calls, which are in the order of their start. With `patience` at most that
+    many steps are tried before it raises, because prompts that diverge everywhere can take for ever."""
     _check(calls, model)
     if not calls:
         return Optimum(Decimal(0), ())
@@ -110,7 +110,7 @@ class _Search:
         self._keepalive = KeepAlive(self._tree, self._prices) if pings else None
 
     def run(self) -> SearchState:
-        """The least. Where many courses stay open, runs along a few of them tell first what is certainly enough."""
+        """Return the optimum. If many courses stay open, runs along a few of them give an upper bound first."""
         if self._follow(min(_EASY, self._most)) is not None:
             for width in _BEAMS:
                 self._follow(width, cut=True)
@@ -123,8 +123,8 @@ class _Search:
         return self._known
 
     def _follow(self, width: int, *, cut: bool = False) -> int | None:
-        """Follow the courses from the first call to the last, and know the best of them. Where more than so many are
-        open the others are `cut` off, or it stops there and tells at which call."""
+        """Follow the courses from the first call to the last, and record the best of them. If more than `width` are
+        open, the rest is `cut` off, or it stops and returns the number of that call."""
         states = [SearchState(0)]
         for number in range(len(self._calls)):
             states = self._served(self._ready(states, number), number)

@@ -87,7 +87,7 @@ class Subscription:
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Stop receiving; what is queued is still delivered (or can still be drained).
 
-        A callback that has not taken everything after `timeout` seconds is left behind, and the log says so.
+        A callback that has not consumed everything after `timeout` seconds is abandoned and an error is logged.
         """
         self._bus._forget(self)
         self._stop()

@@ -32,11 +32,11 @@ Place = Annotated[str, Meta(max_length=4096, extra={"kind": "place"})]
 """A path on the user's disk."""
 
 Body = Annotated[str, Meta(extra={"kind": "body"})]
-"""Text that may stand in a prompt: what a user, a model or a tool said."""
+"""Text that may be part of a prompt: from a user, a model or a tool."""
 
 Count = Annotated[int, Meta(ge=0)]
 Used = tuple[Count, ...]
-"""What was used beside the answers of turns: calls, then tokens as input, read, written and output. Empty: nothing."""
+"""What was used besides the answers of turns: calls, then tokens as input, read, written and output. Empty: nothing."""
 
 
 class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

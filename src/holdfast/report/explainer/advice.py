@@ -25,7 +25,7 @@ from .prices import DATED, ZERO
 from .results import BreakFinding, OtherTtl
 
 SENTENCES = 3
-"""Of one cure that are told."""
+"""The number of sentences shown for one cure."""
 
 _END = re.compile(r"[:.](?: |\Z)| and everything behind ").match
 _PLACE = re.compile(r"\S*\[\d+\][^\s:;,)]*")
@@ -118,8 +118,8 @@ _PI_CLOCK = (
 
 
 def at_the_head(break_: BreakFinding, count: int, turns: int, client: str) -> BreakFinding:
-    """A break that read nothing at the first request after a user's message, one of `count` in a lane with so many such
-    requests: likely the head changed, with every message or when the client began anew."""
+    """Return a break that read nothing at the first request after a user's message, one of `count` in a lane with
+    `turns` such requests: likely the head changed, with every message or when the client was restarted."""
     opening = _EVERY_TURN if count > 1 and 2 * count >= turns else _STARTED
     dated = break_.at is not None and DATED <= break_.at < _PI_DATED
     hint = _PI_CLOCK if client == "pi" and dated else ""

@@ -254,8 +254,8 @@ def shown(
 
 
 def _expected(seen: ComparedBody, expected: int) -> Expectation | None:
-    """What the core expected, with what was really covered. ByteDiff chance denied the request before its hit, the core
-    takes nothing for covered and has not asked why it may not be read."""
+    """Return the core's expectation with what was really covered. Where chance denied the previous request its hit, the
+    core assumes nothing covered and has no reasons why it may not be read."""
     expectation, prepared = seen.prepared.expectation, seen.prepared
     if expectation.grounds is None:
         if prepared.before is None or prepared.comparison is None:

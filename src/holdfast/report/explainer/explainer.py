@@ -58,9 +58,9 @@ class _Request(Struct):
 
 
 class Explainer:
-    """`add` each record, then ask for the `result`. A break needs more lost tokens than `min_tokens`; tips are those
-    that the `settings` do not follow yet. `model` is that of requests whose log names none, `tier` the service tier of
-    those whose log does not say it."""
+    """`add` each record, then get the `result`. A break needs more lost tokens than `min_tokens`; tips are those that
+    the `settings` do not follow yet. `model` and `tier` (the service tier) are those of requests without one in their
+    log."""
 
     def __init__(
         self,

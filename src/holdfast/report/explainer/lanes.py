@@ -140,8 +140,7 @@ class LaneUsage:
         return float(max(lives) if self.proved else model.ttl_seconds(model.default_ttl or "") or min(lives))
 
     def expired(self, usage: Usage, gap: float | None) -> float | None:
-        """The lifetime that had passed, if one had: that of the end of what was covered, or of a shorter-lived part
-        that the rest stands on."""
+        """Return the lifetime that had passed, if any: that of the covered end, or of a shorter-lived part in front."""
         seconds = self.seconds()
         if gap is None or seconds is None:
             return None

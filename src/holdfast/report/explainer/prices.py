@@ -29,8 +29,8 @@ _add, _fma, _times = EXACT.add, EXACT.fma, EXACT.multiply
 
 
 class DatedPrices:
-    """Rates by model and day. `versions` names the price lists that were used. `tier` is the service tier of requests
-    whose log does not say theirs; `unlisted` are models without a listed price of it, priced as standard."""
+    """Rates by model and day. `versions` names the price lists used. `tier` is the service tier of requests without one
+    in their log; `unlisted` are models without a listed price of it, priced as standard."""
 
     def __init__(self, tier: str = "") -> None:
         self._now = datetime.now(UTC)
@@ -171,7 +171,7 @@ def total(money: Money) -> Decimal:
 
 
 def plus(amount: Decimal | None, more: Decimal | None) -> Decimal | None:
-    """A sum of what is known."""
+    """Add the amounts that are known."""
     if amount is None or more is None:
         return more if amount is None else amount
     return _add(amount, more)

@@ -45,13 +45,13 @@ class TokenSums(Struct, frozen=True, kw_only=True):
 
 
 class BreakFinding(Struct, frozen=True, kw_only=True):
-    """A request that read less than the request before it in its lane had covered.
+    """A request that read less than its lane's previous request had covered.
 
-    `request` counts the session's requests from 1 in file order. `cause` is None where there is a reset: a break with a
-    reason. `gap_s` is start to start since the lane's request before. `cost_usd` is what the lost tokens were billed
-    beyond the price of reading them. `path`, `offset`, `before` and `after` say where the bytes part, where they are
-    known (the two texts are a few redacted characters). `kind` says whether the request goes on after a user's message
-    or after results of tools, where the log tells. `cure` is the name of what was recognised, `advice` what to do.
+    `request` counts the session's requests from 1 in file order. `cause` is None for a reset: a break with a reason.
+    `gap_s` is start to start since the lane's previous request. `cost_usd` is what the lost tokens were billed beyond
+    the price of reading them. `path`, `offset`, `before` and `after` locate the first different byte, if known (the two
+    texts are a few redacted characters). `kind` is whether the request follows a user's message or tool results, if the
+    log shows it. `cure` is the name of the recognised cure, `advice` what to do.
     """
 
     request: int
@@ -79,10 +79,10 @@ class BreakFinding(Struct, frozen=True, kw_only=True):
 
 class HeadFinding(Struct, frozen=True, kw_only=True):
     """The first request of a lane could not read the head (tools and system text) that the session `before` it had left
-    in the cache, because its own differs: a note, no break.
+    in the cache, because its own differs: a note, not a break.
 
-    `what` says how they differ, `cure` is the name of what was recognised, `path` and `offset` are the place in the new
-    request. `tokens` of those that could have been read were billed anew, for `cost_usd` beyond the price of reading.
+    `what` describes the difference, `cure` is the name of the recognised cure, `path` and `offset` are the place in the
+    new request. `tokens` that could have been read were billed again, for `cost_usd` beyond the price of reading.
     """
 
     at: float
@@ -101,12 +101,11 @@ class HeadFinding(Struct, frozen=True, kw_only=True):
 
 
 class SessionFindings(Struct, frozen=True, kw_only=True):
-    """A session. `model` is the one with the most requests. `estimated` says that usage was worked out from the bytes
-    by the cache rules, because the log has none; `cut` counts requests a part of whose usage is an estimate, because
-    their answers were cut; `unpriced` counts requests without a known price, which are not in
-    `cost_usd`. `breaks` has the dearest where there are very many; `breaks_left_out` counts the others. `head` is
-    a note: why it could not share the head of the session before it. `subscription` says that the log shows one that
-    paid: its dollars are at list price."""
+    """A session. `model` is the one with the most requests. `estimated` if usage was computed from the bytes by the
+    cache rules, because the log has none; `cut` counts requests with a partly estimated usage, because their answers
+    were cut off; `unpriced` counts requests without a known price, which are not in `cost_usd`. `breaks` has the most
+    expensive if there are very many; `breaks_left_out` counts the others. `head` is a note: why it could not share the
+    head of the session before it. `subscription` if the log shows that one paid: its dollars are at list price."""
 
     session: str
     requests: int
@@ -139,9 +138,8 @@ class CauseSum(Struct, frozen=True, kw_only=True):
 
 
 class CureSum(Struct, frozen=True, kw_only=True):
-    """What a cure would have saved: the cost of the breaks it is for. `advice` is that of the dearest, `also` what the
-    dearest of the others name beside it. `requests` counts those it is for that broke nothing: without a marker they
-    cached nothing at all."""
+    """What a cure would have saved: the cost of its breaks. `advice` is that of the most expensive, `also` has the
+    subjects of the next ones. `requests` counts those without a break: without a marker they cached nothing at all."""
 
     cure: str
     advice: str
@@ -177,8 +175,8 @@ class Money(Struct, frozen=True, kw_only=True):
 
 
 class OtherTtl(Struct, frozen=True, kw_only=True):
-    """What the same requests would have cost under another lifetime, reckoned from the gaps and the billed tokens;
-    only of requests whose provider sells lifetimes. `as_billed` is what those did cost."""
+    """What the same requests would have cost with another lifetime, computed from the gaps and the billed tokens; only
+    requests whose provider sells lifetimes. `as_billed` is what those did cost."""
 
     as_billed: Decimal
     all_5m: Decimal
@@ -232,6 +230,6 @@ class ExplainReport(Struct, frozen=True, kw_only=True):
     """What repairs would have saved of the requests that stand in the gateway's store or in logs with bodies."""
     tips: tuple[TipAdvice, ...] = ()
     tier: str = ""
-    """The service tier at whose prices requests are whose log does not say theirs; empty: the standard one."""
+    """The service tier of requests without one in their log; empty: the standard one."""
     tier_unlisted: tuple[str, ...] = ()
     """Models without a listed price of it, priced as standard."""

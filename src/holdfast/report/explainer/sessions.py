@@ -132,7 +132,7 @@ NOTHING = SessionBreaks()
 
 
 MOST_LANES = 1_024
-"""Lanes that are remembered of one session: those used last. One that goes on after more others begins anew."""
+"""Lanes tracked per session, the last used ones. One used again after more others begins anew."""
 
 LaneKey = tuple[str, str]
 """Agent and model."""
@@ -257,7 +257,7 @@ class SessionTally:
         return self._unmarked.setdefault(key, UnmarkedRequests())
 
     def paid_again(self, lost: int, usage: Usage, rates: Rates, *, reset: bool) -> Decimal:
-        """What a break or a reset cost."""
+        """Return the cost of a break or a reset."""
         return self._breaks().lost.add(lost, usage, rates, reset=reset)
 
     def broke(self, break_: BreakFinding) -> None:

@@ -1,6 +1,6 @@
-"""What logs say about long-running agents, for the tips: a few counts that grow while they are read.
+"""Signs of long-running agents in logs, for the tips: a few counts that grow while the logs are read.
 
-What a log does not hold is not guessed: turns and sizes of results need a log that has them, tools need request bodies.
+Missing data is not guessed: turns and sizes of results need a log that has them, tools need request bodies.
 """
 
 from __future__ import annotations

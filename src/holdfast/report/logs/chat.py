@@ -213,7 +213,7 @@ def _listed(members: Members) -> list[Raw] | None:
 
 
 def _has_answers(members: Members) -> bool:
-    """Whether a document by itself has messages with answers and nothing that says what one request was billed."""
+    """Return whether a document has messages with answers and no usage of a single request."""
     if any(name in members for name in (*USAGE, *RESPONSE, "choices")):
         return False
     return any(is_answer(message) for message in items_of(members.get("messages")) or ())

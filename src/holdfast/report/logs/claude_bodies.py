@@ -99,7 +99,7 @@ class RecordedRequests:
         self.waiting.append(raw)
 
     def compacted(self) -> None:
-        """What follows is recorded anew."""
+        """Start again: the following records do not build on earlier ones."""
         if self._kept or self._seen:
             self._begin()
 

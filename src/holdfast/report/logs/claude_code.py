@@ -311,7 +311,7 @@ def owner(path: Path, start: bytes) -> str | None:
 
 
 def began(path: Path, start: bytes) -> str:
-    """When the conversation's first line was written. What a file notes before it says when the file was made."""
+    """Return when the conversation's first line was written; notes before it may be older."""
     times = (_text(members.get("timestamp")) for members in objects(start) if "parentUuid" in members)
     return next((time for time in times if time), "")
 

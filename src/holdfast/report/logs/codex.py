@@ -95,7 +95,7 @@ class CompactedLine(Struct, gc=False):
 
 
 def spawned_by(source: Raw) -> Spawned | None:
-    """How a sub-agent's thread came to be: a word for the client's own kinds, an object for those that models start."""
+    """Return the origin of a sub-agent: a word for the client's own kinds, an object for those of models."""
     try:
         kind = msgspec.json.decode(source or b"null", type=dict[str, Raw]).get("subagent")
         if kind is None:

@@ -101,8 +101,8 @@ class RecentHashes:
 
 
 class Cuts:
-    """Where conversations were cut. Every model that went on with one before is told of the cut at its next request:
-    what it had cached of the conversation does not go on."""
+    """The cuts of conversations. Every model used before in a conversation learns of a cut at its next request: what it
+    had cached is not continued."""
 
     def __init__(self) -> None:
         self._cuts: dict[Hashable, tuple[int, str]] = {}

@@ -1,6 +1,6 @@
 """JSON documents: the items of a list one at a time, whatever its length, or an object as a whole.
 
-Also what the beginning of a document says: its members as far as they are known, the last of them perhaps cut.
+Also the members at the beginning of a document, the last of them perhaps cut.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def values(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | BrokenS
 
 
 def whole(path: Path, advance: Advance) -> bytes | BrokenSource:
-    """A document as it is."""
+    """Return a document unchanged."""
     try:
         with path.open("rb") as file:
             text = _Text(file, advance)

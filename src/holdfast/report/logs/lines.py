@@ -212,8 +212,8 @@ def beginning(path: Path) -> bytes:
 
 
 def objects(start: bytes) -> Iterator[dict[str, Raw]]:
-    """The JSON objects among the first lines of a file, as their members; where the start cuts the very first line,
-    the members that are whole. For `is_mine`: what a file is, its members tell, never text inside them."""
+    """Yield the JSON objects among the first lines of a file, as their members; if the very first line is cut, its
+    complete members. For `is_mine`: members show a file's format, never text inside them."""
     if len(start) >= START - len(codecs.BOM_UTF8) and b"\n" not in start:
         yield _whole_members(start)
         return

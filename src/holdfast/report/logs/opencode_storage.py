@@ -285,8 +285,8 @@ def is_database(path: Path, start: bytes) -> bool:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """For reading only. A database without a log of writes is nobody's at the moment, and SQLite is told so: otherwise
-    it would leave such a log behind."""
+    """Open read-only. A database without a write-ahead log is unused at the moment, and opened as immutable: otherwise
+    SQLite would leave such a log behind."""
     logged = path.with_name(f"{path.name}-wal").exists()
     address = f"file:{quote(str(path.absolute()))}?{'mode=ro' if logged else 'immutable=1'}"
     connection = sqlite3.connect(address, uri=True)

@@ -69,7 +69,7 @@ class TraceBuilder:
         self.failed = 0
 
     def add(self, record: LoggedRequest, origin: str = "", author: str = "") -> None:
-        """Take a record of a log of this format; `author` is whose the session is where the record does not say it."""
+        """Add a record of a log of this format; `author` is the default for records without one."""
         if record.session not in self._wanted or is_ping(record, origin):
             return
         session = self._sessions.get(record.session)
@@ -230,7 +230,7 @@ def _whole(usage: Usage, before: tuple[_Held, Usage] | None) -> Usage:
 
 
 def _guessed(held: _Held, usage: Usage, before: tuple[_Held, Usage] | None) -> tuple[ShapeBlock, ...]:
-    """What a request has gained where a log does not say it: the answer before it, and the rest from user or tools."""
+    """Guess what a request has gained: the answer before it, and the rest from user or tools."""
     if before is None or held.record.reset:
         return (ShapeBlock("user", "text", usage.prompt * _CHARS),)
     grown = max(0, usage.prompt - before[1].prompt)
