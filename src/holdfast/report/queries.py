@@ -140,7 +140,7 @@ class _Stored(Struct):
 
 
 class CallEvents(Struct):
-    """What events say of one call."""
+    """The events of one call."""
 
     planned: CachePlanned | None = None
     verdict: CacheVerdict | None = None
@@ -158,7 +158,7 @@ def call(store: Store, id: str, *, tenant: str | None = None) -> CallReport:
 
 
 def told(events: Sequence[Envelope]) -> dict[str, CallEvents]:
-    """Events by the call they speak of."""
+    """Group events by their call."""
     by_call: dict[str, CallEvents] = {}
     for event in events:
         payload = event.payload

@@ -1,7 +1,7 @@
 """What repairs would have saved: whether it is worth saying, and which level is enough for it.
 
 With `cache.repair = "suggest"` the engine works out for every call what it would have cost with repairs
-(`engine.repair_savings`); here it is added up.
+(`engine.repairs.savings`); here it is added up.
 """
 
 from __future__ import annotations

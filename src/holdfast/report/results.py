@@ -19,19 +19,18 @@ class TimeWindow(Struct, frozen=True):
 
 
 class Sums(Struct, frozen=True, kw_only=True):
-    """What calls add up to. `id` names what they have in common (a model, a session, a day…), None in a total.
+    """The sums of calls. `id` names what they have in common (a model, a session, a day…), None in a total.
 
-    `unanswered` calls have no usage: they failed, were abandoned or are under way; `possible` is what may have been
-    billed at most for those that were given up before their answer began, beyond `cost`. Of `estimated` calls a part of
-    the usage is an estimate: their answers were cut, or still come. `kinds` counts the calls that are no
-    ordinary requests: side, bypassed, ping. `unpriced` calls have a usage and no known price; they are not in `cost`,
-    which is None if no call has one. `without_cache` is what the priced calls would have cost if every prompt token
-    had been billed as plain input, and no ping sent; as paid where no price is known any more. `saved` is what the
-    client alone would have paid more, None where no call says so. Breaks are counted without resets, which have a
-    reason; `break_cost` is None if none of them has a price. `missed` counts turns that went past us, and those
-    whose conversation was left without markers until then; `missed_cost` is what they cost more for that.
-    `list_price` is the part of `cost` that nobody is billed for: calls of a subscription's login at list price,
-    None where there are none.
+    `unanswered` calls have no usage: they failed, were abandoned or are in progress; `possible` is what may have been
+    billed at most for those abandoned before their answer began, beyond `cost`. `estimated` calls have a partly
+    estimated usage: their answers were cut off, or are still arriving. `kinds` counts the calls other than ordinary
+    requests: side, bypassed, ping. `unpriced` calls have a usage and no known price; they are not in `cost`, which is
+    None if no call has one. `without_cache` is what the priced calls would have cost if every prompt token had been
+    billed as plain input, and no ping sent; as paid where the price is no longer known. `saved` is what the client
+    alone would have paid more, None if no call has it. Breaks are counted without resets, which have a reason;
+    `break_cost` is None if none of them has a price. `missed` counts turns that bypassed us, and those of a
+    conversation left without markers until then; `missed_cost` is what they cost more for that. `list_price` is the
+    part of `cost` that is not billed: calls of a subscription's login at list price, None if there are none.
     """
 
     id: str | None = None

@@ -71,7 +71,7 @@ class _Sums:
 
 
 class _Gathered:
-    """What events say, one at a time."""
+    """Collects events one at a time."""
 
     def __init__(self) -> None:
         self.total = _Sums()

@@ -81,7 +81,7 @@ def dollars_of(break_: Break) -> Decimal | None:
 
 
 def plus(sum_: Decimal | None, more: Decimal | None) -> Decimal | None:
-    """A sum of what is known."""
+    """Add the amounts that are known."""
     if sum_ is None or more is None:
         return more if sum_ is None else sum_
     return EXACT.add(sum_, more)

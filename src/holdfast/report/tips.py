@@ -250,7 +250,7 @@ _Where = tuple[str, str]
 
 
 class _Payload(Struct):
-    """What is read of events."""
+    """The parts read of events."""
 
     characters: int = 0
     tools: tuple[str, ...] = ()

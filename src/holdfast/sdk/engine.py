@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """A request that may go out; `Engine.prepare` makes it.
+    """A request that may be sent, made by `Engine.prepare`.
 
-    Send `raw`, say `first_token()` when the answer begins, and end the call once: `settle` with what was billed, or
+    Send `raw`, call `first_token()` when the answer begins, and end the call once: `settle` with the billed usage, or
     `abandon`. Times are seconds since 1970, by default those of the engine's clock.
     """
 

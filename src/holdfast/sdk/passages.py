@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 
 
 def passages_of(engine: EngineCore, clock: Callable[[], float]) -> Passages:
-    """What an engine without a store learns ends with it; so does the key that tells its tenants apart, and there is
-    no memory to give. The tenant of a request is that of the credential it carries, as in the gateway."""
+    """Return an engine's passages. Without a store, what it learns and the key that separates its tenants end with it,
+    and there is no memory. A request's tenant is that of its credential, as in the gateway."""
     warm_up()
     settings = engine.settings()
     if without_effect := inert.warning_of(settings, "sdk"):

@@ -1,6 +1,6 @@
-"""Content encodings: a request's body made readable, and a copy of a response read as it passes.
+"""Content encodings: decoding a request's body, and reading a copy of a response as it passes.
 
-The bytes that are forwarded are never decoded or encoded here. What is not understood is said to be so, with None.
+The forwarded bytes are never decoded or encoded here. Unknown encodings give None.
 """
 
 from __future__ import annotations

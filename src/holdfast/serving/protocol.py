@@ -360,7 +360,7 @@ def connection_of(scope: Mapping[str, Any]) -> Protocol:
 
 
 def arrived_of(scope: Mapping[str, Any]) -> Arrived:
-    """What has come of a request's body without being asked for. Whoever takes it does not receive it any more."""
+    """Return what has arrived of a request's body unrequested. The caller will not receive it again."""
     arrived: Arrived = scope["extensions"][CONNECTION]["arrived"]
     return arrived
 

@@ -1,6 +1,6 @@
-"""The simulator over HTTP: the providers' paths, and `/_sim/` for whoever drives it.
+"""The simulator over HTTP: the providers' paths, and `/_sim/` for its control.
 
-Carries out what `steps` decided, step by step, and tells the exchange how far it came. Decides nothing itself.
+Carries out what `steps` decided, step by step, and reports its progress to the exchange. Decides nothing itself.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def _lifetime(body: Body, now: float) -> tuple[float | None, float | None]:
 
 
 def _ruled(do: Callable[[], CachedContent]) -> CachedContent:
-    """Carry out what the rules may refuse."""
+    """Run an operation that the rules may refuse."""
     try:
         return do()
     except HoldfastError as problem:

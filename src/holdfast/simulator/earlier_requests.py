@@ -109,7 +109,7 @@ class StoredResponses:
         return body.apply(body.set_member("input", arr((*earlier, *_input_items(body.member("input") or b"[]")))))
 
     def missing(self, body: Body) -> WireError | None:
-        """A response nobody knows (any more)."""
+        """Return the error for an unknown response."""
         previous = string_of(body.member("previous_response_id"))
         if previous is None or self._items.peek(previous) is not None:
             return None

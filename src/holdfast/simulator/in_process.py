@@ -40,7 +40,7 @@ class RequestLike(Protocol):
 
 
 class SideRequestLike(Protocol):
-    """A call beside the requests."""
+    """A call besides the requests."""
 
     @property
     def dialect(self) -> str: ...

@@ -1,4 +1,4 @@
-"""What the simulator remembers of its requests: what each read and wrote and why. The last so many, then forgotten."""
+"""The simulator's journal of requests: what each read and wrote and why. It keeps the last ones only."""
 
 from __future__ import annotations
 

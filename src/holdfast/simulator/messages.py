@@ -42,7 +42,7 @@ Part = Thought | Words | ToolCall
 
 
 class Reply(Struct, frozen=True):
-    """What the scripted model says, in any dialect. `tokens` counts its output; `stop_sequence` is the one met.
+    """The scripted model's answer, in any dialect. `tokens` counts its output; `stop_sequence` is the one met.
 
     `thought_tokens` is the share of `tokens` that is thinking. The delays are seconds: until the first token, and for
     every token after it.

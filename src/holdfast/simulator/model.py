@@ -1,6 +1,6 @@
-"""The scripted model: what a script says to a request, within the limits the request sets.
+"""The scripted model: a script's answer to a request, within the limits of the request.
 
-A pure function of script, request and settings. Knows neither how a reply is spelled (`replies`) nor when it is sent.
+A pure function of script, request and settings. Knows neither the format of a reply (`replies`) nor when it is sent.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def _answer(script: Script, request: Request, thinking: bool) -> Reply:
 
 
 def _without_calls(step: ScriptStep, at: Scene) -> ScriptStep:
-    """What a step says to a request without tools: clients send such ones on the side, for titles and summaries, and
-    their last message is the one a rule waits for."""
+    """Replace a step's calls for a request without tools: clients send such ones on the side, for titles and summaries,
+    with the last message that a rule matches."""
     if not step.calls:
         return step
     return replace(step, calls=(), say=shorten(at.last_text) if step.say is None else step.say)

@@ -1,6 +1,6 @@
 """The models lists of the providers, from the facts: GET /v1/models in three dialects, GET /v1beta/models.
 
-Which of the three is asked for is told by the headers. A model's date is the date of what is known about it.
+The headers select one of the three. A model's date is the date of its facts.
 """
 
 from __future__ import annotations

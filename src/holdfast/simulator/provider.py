@@ -324,8 +324,8 @@ def _name(key: bytes) -> str:
 
 
 def workspace(call: HttpRequest) -> str:
-    """Who shares entries: a credential stands for its workspace, what stands behind an `@` in it for an organisation
-    that several have in common. Only a digest is kept."""
+    """Return who shares entries: each credential is a workspace, and the part after an `@` in it is an organisation
+    that several share. Only a digest is stored."""
     named = ("x-api-key", "x-goog-api-key", "api-key")
     key = next((call.headers[name] for name in named if call.headers.get(name)), "") or call.query.get("key")
     key = key or call.headers.get("authorization", "").removeprefix("Bearer ")

@@ -60,8 +60,8 @@ class FrontmatterField(Struct, frozen=True):
 
 
 class Frontmatter:
-    """The fields of a SKILL.md by name, its body, and where things stand. Raises SkillValidationError if there are no
-    fields to be had; fields that stand there twice are among `problems`."""
+    """The fields of a SKILL.md by name, its body, and their lines. Raises SkillValidationError if there are no fields;
+    duplicate fields are among `problems`."""
 
     def __init__(self, text: str) -> None:
         self._text, self.body = split(text)

@@ -1,6 +1,6 @@
 """The index: one line per skill in the stable prompt, so that an agent knows what it may load.
 
-A pure function of the skills, the settings and what is preloaded. It stands in the cached prefix, so a line's place and
+A pure function of the skills, the settings and what is preloaded. It is in the cached prefix, so a line's place and
 presence depend on names and descriptions alone.
 """
 

@@ -82,8 +82,8 @@ class SessionSkills:
         state: bytes | None = None,
         messages: Iterable[Message] | None = None,
     ) -> SessionSkills:
-        """A session's skills as they are on disk now. After a restart with its `state`, and with the `messages` that
-        the conversation goes on with: a state may have been kept whose last answers were not."""
+        """Return a session's skills from the current files. After a restart pass its `state` and the `messages` that
+        the conversation continues with: the state may be newer than the last stored answers."""
         skills = cls(skill_store_factory(settings, workspace)(), settings=settings, state=state)
         if messages is not None:
             skills.at_reset(messages)

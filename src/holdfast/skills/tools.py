@@ -1,6 +1,6 @@
 """skill_search and skill_load: how an agent finds skills and reads one.
 
-Both only read. What a load gives is decided by the session's registry; the event that says so goes out with the answer.
+Both only read. The session's registry decides the result of a load; its event is emitted with the answer.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ async def _load(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 
 
 def _files(skill: Skill, context: ToolContext) -> tuple[Text, ...]:
-    """What a body may refer to, in a block of its own: the body is given as it is, and names files relative to a
-    directory that it does not know."""
+    """Return the files that a body may refer to, in a block of its own: the body is unchanged, and names files relative
+    to a directory that it does not know."""
     names = [shown(named(path, skill.skill_dir)) for path in files_of(skill.skill_dir)]
     if not names:
         return ()

@@ -275,8 +275,8 @@ class Store(Writes):
         start: int | None = None,
         end: int | None = None,
     ) -> tuple[Decimal, Decimal, Decimal]:
-        """Of calls of which it is known: the dollars that repairs would have saved, those of them for which unambiguous
-        values are enough, and what the calls cost."""
+        """Return, for the calls with a known value, the dollars that repairs would have saved, the part for which
+        unambiguous values are enough, and the calls' cost."""
 
     # Knowledge
 

@@ -115,8 +115,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class CallDraft(Struct, frozen=True, gc=False):
-    """A call whose large parts are still values: whoever writes it encodes them, once for all writes of the call that
-    were waiting."""
+    """A call with large parts still as values: the writer encodes them, once for all pending writes of the call."""
 
     call: Call
     plan: Any = None
@@ -344,9 +343,9 @@ class CacheEffectiveness(Struct, frozen=True, kw_only=True):
 
 
 class KnowledgeEntry(Struct, frozen=True, kw_only=True):
-    """One thing that is known for longer than a session. `project` None: in every project. `hash` is that of title and
-    content in their normal form: it changes where the entry says something else. A forgotten entry stays, with its
-    history, and is chosen for nobody."""
+    """One piece of knowledge that outlives a session. `project` None: in every project. `hash` is that of title and
+    content in their normal form: it changes with the meaning. A forgotten entry stays, with its history, and is never
+    chosen."""
 
     tenant: str
     id: str

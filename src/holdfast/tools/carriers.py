@@ -55,8 +55,8 @@ def carrier_of(model: ModelFacts, dialect: str, setting: str) -> Carrier:
 
 
 def definition_of(tool: Tool, dialect: str = "") -> ToolDefinition:
-    """What a request declares of a tool. Responses takes a function for strict unless it says otherwise, and a strict
-    one has no optional parameters."""
+    """Return a tool's definition for a request. Responses makes a function strict by default, and a strict one has no
+    optional parameters."""
     loose = dialect == "openai_responses" and all(name != _LOOSE[0] for name, _ in tool.extra)
     extra = (*tool.extra, _LOOSE) if loose else tool.extra
     return ToolDefinition(tool.name, tool.description, canon(tool.input_schema), extra)
@@ -143,8 +143,8 @@ def answered(messages: Sequence[Message], names: Iterable[str]) -> tuple[str, ..
 
 
 def fitting(messages: Iterable[Message], carrier: Carrier) -> tuple[Message, ...]:
-    """A conversation as a model can read it with this carrier, where it began with another: references to tools that
-    are not declared are refused, and so are items for a model that does not know them. Words stand for the first."""
+    """Convert a conversation begun with another carrier: references to undeclared tools are refused, and so are items
+    that a model does not know. Text replaces the former."""
     fitted = (_fitting(message, carrier) for message in messages)
     return tuple(message for message in fitted if message is not None)
 

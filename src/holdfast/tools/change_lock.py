@@ -43,8 +43,8 @@ _turn: ContextVar[_Turn | None] = ContextVar("holdfast_tools_turn", default=None
 
 @asynccontextmanager
 async def alone(lock: Lock) -> AsyncIterator[None]:
-    """Nobody else who asks for this lock goes on meanwhile. A call that itself leads to calls, as one that delegates,
-    would wait for itself: inside it they take turns among themselves."""
+    """Hold the lock. A call that makes calls itself, such as one that delegates, would wait for itself: calls inside it
+    use an inner lock."""
     outer = _turn.get()
     nested = outer is not None and outer.lock is lock and outer.goes_on
     async with outer.inner if outer is not None and nested else lock:

@@ -96,7 +96,7 @@ class Cancel:
 
 
 class ToolContext(Struct, kw_only=True):
-    """What a call may touch."""
+    """What a call may access."""
 
     session: str
     turn: str | None = None

@@ -99,8 +99,8 @@ class Discovery:
                 return matches, index
 
     def _answer(self, matches: ToolMatches, declared: Sequence[str], context: ToolContext) -> ToolOutput:
-        """Tools that were found before stand in the history already: they are only named, as the declared ones are. Who
-        asks for one by its name where it stands in an answer alone gets it again: he may not have it."""
+        """Answer a search. Tools found before are in the history already and only named, like declared ones. A tool
+        requested by name that is only in an earlier answer is sent again: the model may not have it any more."""
         toolset = self._toolset
         before = set(toolset.recent)
         names = tuple(tool.name for tool in matches.tools if tool.name not in before)

@@ -227,7 +227,7 @@ def _read(input: dict[str, Any], shape: type[msgspec.Struct], name: str) -> Any:
 
 
 def as_output(value: Any, name: str) -> ToolOutput:
-    """What a function returned as the output of its tool: text as it is, blocks as they are, other values as JSON."""
+    """Convert a function's return value: texts and blocks stay, other values become JSON."""
     if isinstance(value, ToolOutput):
         return value
     if value is None or isinstance(value, str):

@@ -69,9 +69,9 @@ class Guides:
         return tuple(Text(wrapped(text)) for _, text in due)
 
     def keep(self, messages: Iterable[Message]) -> tuple[str, ...]:
-        """A reset left these messages: guides that stand in none of their tool results may be given again.
+        """A reset left these messages: guides that are in none of their tool results may be sent again.
 
-        Gives the names of those. A guide stands where its whole text does, however the blocks of a result were joined.
+        Returns the names of those. A guide counts if its whole text is there, even if a result's blocks were joined.
         """
         results = [text for message in messages for text in _result_texts(message.content)]
         with self._lock:

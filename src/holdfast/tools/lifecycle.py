@@ -39,7 +39,7 @@ class ToolUsageState(Struct, frozen=True, kw_only=True):
 
 
 class ToolUsage:
-    """Counts the calls of one session by tool, beside those of `earlier` ones. What is observed twice counts once."""
+    """Counts the calls of one session by tool, besides those of `earlier` ones. Each call counts once."""
 
     def __init__(self, state: ToolUsageState | None = None, *, earlier: Mapping[str, int] | None = None) -> None:
         state = state or ToolUsageState()
@@ -84,7 +84,7 @@ class ToolUsage:
         self._since[name] = self._turns + 1  # the turn of the call is none without it
 
     def turn(self) -> None:
-        """A turn is over."""
+        """Count a finished turn."""
         self._turns += 1
 
     def first_seen(self, names: Iterable[str]) -> None:

@@ -123,13 +123,13 @@ def masks(
 
 
 class Masker:
-    """When to ask for edits of one lane's results.
+    """Decides when to request edits of one lane's results.
 
-    At once where nothing behind them is cached. In a warm lane, where a rewrite has to be paid for, only when reading
-    what could be gone has cost as much as the rewrite will: who waits for that needs no guess at how long the session
-    goes on, rewrites as seldom as is best for one that does, and never has more than one rewrite to regret. The engine
-    has the last word; a refusal costs as much as reading the request again, so it is waited for anew. `strip` also
-    shortens discovery results whose tools the request defines elsewhere.
+    Immediately if nothing after them is cached. In a warm lane, where a rewrite has to be paid for, only when reading
+    removable results has cost as much as the rewrite will: this needs no guess of how long the session continues,
+    rewrites as seldom as is best for a long one, and risks at most one useless rewrite. The engine has the last word; a
+    refusal costs as much as reading the request again, so the waiting starts again. `strip` also shortens discovery
+    results whose tools the request defines elsewhere.
     """
 
     def __init__(self, settings: MaskSettings, *, strip: bool = False) -> None:
@@ -266,8 +266,7 @@ def _may_go(each: Observation, settings: MaskSettings) -> bool:
 
 
 def _alone(seen: Sequence[Observation], texts: Collection[int], prompt: Prompt) -> list[int]:
-    """Those of which no block stands anywhere else than in results that may go too: an edit counts for every block with
-    the same content."""
+    """Return those with no block outside of removable results: an edit applies to every block with the same content."""
     anywhere = Counter([block.digest for block in prompt.blocks])
     counts = Counter([seen[number].digests for number in texts])
     return [
@@ -303,8 +302,8 @@ def strips(
     already: Collection[bytes] = (),
     results: Sequence[ResultSite] | None = None,
 ) -> EditRequests:
-    """Replacements for discovery results with schemas of tools that are `defined` elsewhere. `prompt` is what a reader
-    made of this body, `already` are the blocks with recorded edits, `results` the results where they are known."""
+    """Return replacements for discovery results with schemas of tools that are `defined` elsewhere. `prompt` is this
+    body as read by a reader, `already` are the blocks with recorded edits, `results` the results if known."""
     results = sites(body, prompt) if results is None else results
     waiting = [
         may_strip(body, site, defined) and prompt.blocks[site.blocks[0]].digest not in already for site in results

@@ -50,9 +50,9 @@ Key = tuple[str, ...]
 
 
 class ResultSite(Struct, frozen=True, gc=False):
-    """A tool result by its places: the blocks of the prompt it is made of, the same in the body, its size in bytes.
+    """A tool result by its places: its blocks in the prompt, the same in the body, its size in bytes.
 
-    `unread` if the model has said nothing since: it has yet to see the result.
+    `unread` if the model has not answered since: it has yet to see the result.
     """
 
     blocks: tuple[int, ...]
@@ -336,7 +336,7 @@ def _input(each: Observation) -> Mapping[str, Any]:
 
 
 def _makes_dead(each: Observation, input_: Mapping[str, Any]) -> tuple[Key, ...]:
-    """What a successful call makes dead."""
+    """Return the keys of results that a successful call makes obsolete."""
     keys: tuple[Key, ...] = (("failed", each.tool, _subject(input_)),)
     if each.tool in _READS:
         keys += (("read", _path(input_), _rest(input_)),)

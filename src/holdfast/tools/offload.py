@@ -289,7 +289,7 @@ def _as_text(block: Block) -> str:
 
 
 def _decoded(block: Image | Document, content: bytes) -> tuple[bytes, str]:
-    """The bytes of an image or document, and how its file's name ends. What is not base64 is kept as it is."""
+    """Return the bytes of an image or document, and its file's suffix. Invalid base64 is returned unchanged."""
     kind = (block.media_type or "").partition(";")[0].strip().lower()
     if isinstance(block, Document) and kind == "text/plain":
         return content, ".txt"

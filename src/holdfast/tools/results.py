@@ -137,7 +137,7 @@ def _emit_offloaded(tool: Tool, call: ToolUse, offloaded: Offloaded | None, cont
 
 
 def image_type(head: bytes) -> str | None:
-    """The media type by what a picture begins with: a provider that is told another than the true one refuses it."""
+    """Return the media type from a picture's first bytes: providers refuse a wrong one."""
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)

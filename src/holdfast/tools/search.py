@@ -33,9 +33,9 @@ _WEIGHTS = {"name": 2.0, "hints": 1.5, "description": 1.0, "parameters": 0.9}
 tool with two of the words ranks above one that has one of them everywhere."""
 
 _SHARE = 0.35
-"""Of the best tool's score. What has less shares a common word with the query, and its definition would be paid for
-with every request from then on: with sixty tools asked for in other words, a third less for one search more in twenty.
-"""
+"""The least share of the best tool's score. Below it a tool shares a common word with the query, and its definition
+would be paid for with every later request: in tests with sixty tools and paraphrased queries, a third fewer definitions
+for one more search in twenty."""
 
 COMMON = frozenset(
     re.findall(
@@ -122,8 +122,8 @@ def meant(terms: Iterable[str]) -> list[str]:
 
 
 def words(text: str) -> Iterator[str]:
-    """The words of a text or a name, in small letters: parted at _, -, ., spaces and signs; what has capitals inside
-    also in its parts."""
+    """Split a text or name into lower-case words: at _, -, ., spaces and punctuation; names with inner capitals also
+    into their parts."""
     for run in _word.findall(normalize("NFKC", text[:_LONGEST_TEXT])):
         parts = _camel.split(run)
         for word in parts if len(parts) == 1 else (*parts, run):

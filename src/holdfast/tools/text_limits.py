@@ -1,6 +1,6 @@
-"""Text for the model and for the trace: always valid Unicode, never without bound.
+"""Text for the model and for the trace: always valid Unicode, always bounded.
 
-What a tool gave stays as it was wherever it can be sent; the rest is replaced where it stands.
+A tool's output stays as it was if it can be sent; invalid parts are replaced in place.
 """
 
 from __future__ import annotations

@@ -231,8 +231,8 @@ class Toolbox:
     def prepare(
         self, engine: EngineCore, body: Body, *, lane: Lane, now: float, options: PrepareOptions, masking: bool = True
     ) -> PreparedCall:
-        """`engine.prepare`, with old results masked where that is due and pays. `body` is the conversation in full, as
-        it is stored: what was masked before is masked again by the engine, and nothing else unless `masking`."""
+        """Call `engine.prepare`, with old results masked when due and worthwhile. `body` is the complete conversation
+        as stored: the engine masks again what was masked before, and nothing else unless `masking`."""
         if not masking:
             return engine.prepare(body, lane=lane, now=now, options=options)
         ledger = engine.ledger(lane, now=now)
@@ -292,8 +292,7 @@ class Toolbox:
     # Resets
 
     def switch(self, model: str, dialect: str | None = None) -> None:
-        """The conversation goes on with another model. Its array is decided anew; a model that was used before gets the
-        bytes that it had."""
+        """Continue with another model. Its array is decided anew; a model used before gets the bytes that it had."""
         dialect = dialect or dialect_of_model(model)
         now = self.toolset
         ref = facts.model(model).ref
@@ -346,8 +345,8 @@ class Toolbox:
         )
 
     def demote(self, *, behind: int, requests: float) -> Redeclared | None:
-        """Demote what nobody uses, if that pays: `behind` tokens stand behind the tools, `requests` are still to be
-        expected. The reset is `tools_redeclared`."""
+        """Demote unused tools, if that pays, with `behind` tokens after the tools and `requests` still expected. The
+        reset is `tools_redeclared`."""
         changed = self.toolset.demote(behind=behind, requests=requests)
         self._emit_demoted(changed)
         return changed

@@ -375,8 +375,8 @@ class ToolSet:
 
     @property
     def defined(self) -> frozenset[str]:
-        """The tools whose definition stands elsewhere than in an answer of discover_tools: in the array, or in an item
-        of the conversation."""
+        """The tools defined elsewhere than in an answer of discover_tools: in the array, or in an item of the
+        conversation."""
         late = () if self.carrier in ("call_tool", "redeclare") else self._recent
         return frozenset((*self.declared, *late))
 
@@ -412,8 +412,8 @@ class ToolSet:
         self.version += 1
 
     def _pins(self, names: Iterable[str]) -> DeferralSettings:
-        """The settings of deferral. With `redeclare` the array alone makes a tool callable, so what an answer in the
-        history says of one holds before a pin."""
+        """Return the settings of deferral. With `redeclare` only the array makes a tool callable, so an answer in the
+        history takes precedence over a pin."""
         settings = self.settings.deferral
         return replace(settings, never=(*settings.never, *names)) if self.carrier == "redeclare" else settings
 

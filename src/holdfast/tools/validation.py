@@ -46,8 +46,8 @@ def require() -> None:
 
 
 def check(tool: str, schema: bytes, value: Any, *, stranger: bool = False, references: int = REFERENCES) -> str | None:
-    """What is wrong with an input, or None. ToolExecutionError where the schema itself is the problem. Of a schema that
-    is a `stranger`'s, regular expressions are not applied, and not more than so many references are followed."""
+    """Return what is wrong with an input, or None. Raises ToolExecutionError if the schema itself is invalid. For the
+    schema of a `stranger`, regular expressions are not applied, and at most `references` references are followed."""
     _left.set(references)
     try:
         problems = [_line(error) for error in islice(compile_schema(schema, stranger).iter_errors(value), MOST + 1)]

@@ -21,15 +21,15 @@ VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUN
 
 
 class Trust(Struct, frozen=True):
-    """`context` is None where nothing is added to what the system trusts; `problems` say which variables name what
-    cannot be read."""
+    """`context` is None if nothing is added to the system's authorities; `problems` are the variables that name
+    something unreadable."""
 
     context: ssl.SSLContext | None
     problems: tuple[str, ...] = ()
 
     @property
     def for_connector(self) -> ssl.SSLContext | bool:
-        """What an aiohttp connector takes: a context, or its own, which verifies too."""
+        """The argument for an aiohttp connector: a context, or its default one, which verifies too."""
         return True if self.context is None else self.context
 
 

@@ -111,9 +111,8 @@ def _alone(body: Body, span: BlockSpan, text: bytes, members: Sequence[bytes] | 
 
 
 def _at_once(dialect: str, span: BlockSpan, content: bytes) -> tuple[bytes, str, bool, str | None, bool] | None:
-    """What the dialect says of a block, from one decoding: content, kind, whether it is markable, text, and whether
-    it is flat. Only for a block of a message that is spelled as its canonical form and carries no marker; None for any
-    other."""
+    """Return a block from one decoding: content, kind, whether it is markable, text, and whether it is flat. Only for a
+    block of a message in canonical form without a marker; None for any other."""
     if dialect != anthropic.NAME or span.section != "messages" or span.form != "object" or span.context:
         return None
     try:

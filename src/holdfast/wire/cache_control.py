@@ -1,6 +1,6 @@
 """`cache_control` on and in a block, as Anthropic and the routes to it understand it.
 
-A marker stands on a block or on one of the blocks it holds; the same word inside a tool's input or schema is data.
+A marker is a member of a block or of one of its inner blocks; the same word inside a tool's input or schema is data.
 """
 
 from __future__ import annotations

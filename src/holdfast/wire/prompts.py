@@ -67,7 +67,7 @@ class PromptReader:
     def __init__(
         self, *, kept_bodies: int = KEPT_BODIES, kept_blocks: int = KEPT_BLOCKS, beside: PromptReader | None = None
     ) -> None:
-        """`beside` is a reader whose blocks are shared: a block that either of them has read is known to both."""
+        """Create a reader. `beside` is a reader to share blocks with: each knows the blocks that the other has read."""
         self.canonicalised = 0  # bytes of blocks that were not recognised and had to be read
         self._bodies: LRU[bytes, ReadBody] = LRU(kept_bodies, size_of=attrgetter("weight"), keep_newest=True)
         self._latest: dict[tuple[str, str], ReadBody] = {}  # of one dialect and model: conversations begin alike

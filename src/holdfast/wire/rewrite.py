@@ -1,7 +1,7 @@
-"""Splices that repair a body: a block's text exchanged, texts put behind a block, a system text cut in two.
+"""Splices that repair a body: replacing a block's text, adding texts after a block, splitting a system text.
 
-What is written parses again in the same dialect. Markers stay on the places they stand on, not on the texts that are
-moved through them. Decides nothing.
+The result parses again in the same dialect. Markers stay in their places, not on the texts that are moved through them.
+Decides nothing.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def plain(body: Body, index: int) -> bytes:
 
 
 def _cut(body: Body, block: BlockSpan) -> tuple[bytes, dict[str, bytes]]:
-    """A block's bytes without its markers, and those. One that is no object, or says a thing twice, stays as it is."""
+    """Return a block's bytes without its markers, and these. Invalid or ambiguous objects stay unchanged."""
     text = body.text(block)
     return (text, {}) if block.form == "string" else _cut_out(body.dialect, text)
 
@@ -146,10 +146,10 @@ def replaced(body: Body, index: int, text: bytes) -> list[Splice]:
 
 
 def parts(body: Body, index: int) -> list[bytes] | None:
-    """A block's bytes without a marker of its own, and the members of its message that hang on it.
+    """Return a block's bytes without its own marker, and the members of its message attached to it.
 
-    A text alone counts as the block it stands for: the same block may come in the other form. None where a marker
-    stands deeper inside: it would move with the bytes.
+    A plain string counts as the block it represents: the same block may come in the other form. None if a marker is
+    deeper inside: it would move with the bytes.
     """
     parts, block = as_it_stands(body, index), body.blocks[index]
     if block.form == "string" and not _named(parts[0]):

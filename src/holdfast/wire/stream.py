@@ -32,7 +32,7 @@ _TEXTS = frozenset(
 class StreamReport(Struct, kw_only=True):
     """What a dialect found in the events so far. `counts` is raw usage; later fields replace earlier ones.
 
-    `deltas` counts the bytes of the events in which the model says something; `sample` holds the first of them.
+    `deltas` counts the bytes of the events with the model's output; `sample` holds the first of them.
     """
 
     counts: Counts | None = None

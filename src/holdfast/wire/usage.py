@@ -72,7 +72,7 @@ def anthropic_usage(counts: Counts) -> Usage:
 
 
 def openai_usage(counts: Counts, write_ttl: str = "30m") -> Usage:
-    """Chat Completions and Responses, and what speaks like them (OpenRouter, DeepSeek, vLLM, llama.cpp).
+    """Chat Completions and Responses, and compatible servers (OpenRouter, DeepSeek, vLLM, llama.cpp).
 
     GPT-5.6 and later report `cache_write_tokens`, whose TTL is 30 minutes; earlier models write for free.
     """

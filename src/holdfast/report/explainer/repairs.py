@@ -1,7 +1,7 @@
 """What repairs would have saved for the requests of logs.
 
 The gateway's store has it for every call. If a log has bodies, a lane with divergences is repaired as the engine would
-(`engine.repair_savings`), with the client's own markers and nothing else of ours: the rest is the effect of repairs
+(`engine.repairs.savings`), with the client's own markers and nothing else of ours: the rest is the effect of repairs
 alone. Other logs do not count.
 """
 

@@ -1,8 +1,8 @@
-"""Usage as logs have it: as a provider reported it, in a response, or as another program counted it.
+"""Usage as recorded in logs: as a provider reported it, in a response, or as another program counted it.
 
-The form of the object says how it counts, because logs are often written by something between client and provider:
-Anthropic's counts are disjoint, those of OpenAI and Gemini include what was cached. Where the form does not say, the
-request's dialect does.
+The form of the object decides how it counts, because logs are often written by something between client and provider:
+Anthropic's counts are disjoint, those of OpenAI and Gemini include what was cached. If the form is ambiguous, the
+request's dialect decides.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _WRITTEN = {"openai": "30m"}
 
 @lru_cache(maxsize=1024)
 def named(provider: str, model: str) -> str:
-    """`provider:name` where the provider is a known one; else the name alone, whose family tells the provider."""
+    """Return `provider:name` for a known provider; else the name alone, from which the provider is derived."""
     known_provider = _SAME.get(provider.lower(), provider.lower())
     if not model or known_provider not in default().providers():
         return model
@@ -117,7 +117,7 @@ class LoggedAnswer(Struct):
 
 
 def answer_of(members: Members, dialect: str) -> LoggedAnswer:
-    """The answer of a line: usage that stands by itself first, then that of a response, then one that was predicted."""
+    """Return the answer of a line: usage of its own comes first, then a response's, then a predicted one."""
     answer = LoggedAnswer(failed=_failed(members))
     answer.usage = _usage(first(members, USAGE), dialect)
     answer.tier = _told_tier(members)

@@ -30,7 +30,7 @@ Child = Union[str, int, None, Iterable["Child"]]  # noqa: UP007  (a recursive al
 
 
 def trusted(text: str) -> Markup:
-    """Our own style or script, as it is."""
+    """Mark our own style or script as safe markup."""
     return Markup(text)
 
 

@@ -16,7 +16,7 @@ _LAST = 253_402_300_799.0  # the end of the year 9999
 
 
 def clip(text: str, most: int) -> str:
-    """At most so many characters of a text: of a long one the beginning and the end, which tell names apart."""
+    """Cut a text to `most` characters, keeping its beginning and end, where names differ."""
     if len(text) <= most:
         return text
     tail = most // 3

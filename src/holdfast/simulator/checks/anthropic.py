@@ -294,8 +294,8 @@ def _ending(text: bytes) -> str | None:
 
 
 def _named(body: Body) -> list[int] | None:
-    """The blocks in which the word occurs, found from the word: a long body has hundreds of blocks and four markers.
-    None where it may be spelled with escapes."""
+    """Return the blocks in which the word occurs, searching for the word: a long body has hundreds of blocks and four
+    markers. None if it may be written with escapes."""
     if _spelled(body.raw):
         return None
     starts = [block.start for block in body.blocks]
@@ -379,7 +379,7 @@ def _block(marker: Marker) -> int:
 
 
 def _marker_path(body: Body, marker: Marker) -> str:
-    """Where a marker stands in the provider's spelling, `messages.3.content.0`, and on into what the block holds."""
+    """Return a marker's path in the provider's form, `messages.3.content.0`, extended into the block's content."""
     block = body.blocks[_block(marker)]
     path = block.path.replace("[", ".").replace("]", "")
     if not marker.nested:

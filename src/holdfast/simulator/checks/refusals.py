@@ -26,7 +26,7 @@ class Refusal(WireError, frozen=True):
 
 
 class ShapeMismatch(NamedTuple):
-    """A body of an unexpected shape: where, what is expected there and what stands there; `missing` if nothing does."""
+    """A body of an unexpected shape: where, what was expected, and what was found; `missing` if nothing was."""
 
     path: tuple[str | int, ...]
     expected: str
@@ -35,7 +35,7 @@ class ShapeMismatch(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where, in the words of OpenAI and Gemini: `messages[0].role`."""
+        """The path in OpenAI's and Gemini's form: `messages[0].role`."""
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
         return "".join(steps).removeprefix(".")
 

@@ -25,8 +25,8 @@ Progress = Callable[[str, int, int], None]
 def back_up(
     path: Path, target: Path, *, force: bool = False, progress: Progress = lambda _what, _done, _all: None
 ) -> IntegrityReport:
-    """Copy the store to `target`, and its blobs beside it. What stands there is replaced only with `force`, and only by
-    a copy that was found to be whole."""
+    """Copy the store to `target`, and its blobs beside it. An existing target is replaced only with `force`, and only
+    by a verified copy."""
     target = target.expanduser().resolve()
     blobs, copied = blobs_of(path), blobs_of(target)
     if target == path:

@@ -91,7 +91,7 @@ def connect(path: Path, *, busy_timeout: float, create: bool = True) -> sqlite3.
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
-    """What the sums of calls use."""
+    """Add the SQL functions that the sums of calls use."""
     connection.create_function("saved_of", 1, _saved_of, deterministic=True)
     connection.create_function("has_estimate", 1, has_estimate, deterministic=True)
     connection.create_aggregate("decimal_sum", 1, cast(Any, _DecimalSum))
@@ -177,7 +177,7 @@ class Readers:
         self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
         self.free: list[sqlite3.Connection] = []
-        """Open connections that nobody uses."""
+        """Open connections that are not in use."""
         self._closed = False
 
     def one(self, question: str, values: tuple[object, ...]) -> Any:

@@ -138,8 +138,8 @@ def _pin(connection: sqlite3.Connection, tenant: str, key: str, now: int) -> Pin
 
 
 class MergeWords(Operation[None], frozen=True):
-    """Writes the index anew where it only notes that words are gone: a second for a hundred thousand entries, and
-    nothing where that was just done."""
+    """Rebuilds the index where it only marks words as deleted: a second for a hundred thousand entries, and nothing if
+    that was just done."""
 
 
 def put_knowledge(transaction: Transaction, operation: op.PutKnowledge) -> KnowledgeEntry:

@@ -83,7 +83,7 @@ class PruneLanes(_PruneStep, frozen=True):
 
 
 class PruneSessions(_PruneStep, frozen=True):
-    """Sessions of which nothing is left."""
+    """Delete sessions without lanes."""
 
 
 class PruneActivity(_PruneStep, frozen=True):

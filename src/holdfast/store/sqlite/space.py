@@ -1,5 +1,5 @@
-"""Giving room back to the disk, pages that nothing stands on any more; and a store that nobody else has open, for what
-must not happen under a program that remembers what was there before."""
+"""Returning unused pages to the disk; and exclusive access to a store, for changes that must not happen while another
+program relies on its earlier content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INCREMENTAL = 2
 PAGES = 500
 """Pages of one step: two megabytes."""
 SMALL = 64_000_000
-"""Bytes of a store that is written anew beside the requests: that takes less than a second, in which writes wait."""
+"""Bytes of a store that is rewritten while requests run: it takes less than a second, in which writes wait."""
 
 
 _ALONE_BUSY_S = 1.0
@@ -52,8 +52,8 @@ def is_incremental(connection: sqlite3.Connection) -> bool:
 
 
 def vacuum(path: Path, *, busy_timeout: float, progress: Callable[[], int] | None = None) -> None:
-    """Write the whole file anew, without gaps, and so that pages can be given back one by one from now on. Nobody else
-    can write meanwhile."""
+    """Rewrite the whole file without gaps, so that pages can be released one by one from now on. No other process can
+    write meanwhile."""
     try:
         connection = connect(path, busy_timeout=busy_timeout, create=False)
         try:

@@ -13,7 +13,7 @@ from .text_search import indexed
 
 
 def tenants(path: Path) -> list[str]:
-    """Whoever is named in any table."""
+    """Return every tenant named in a table."""
     try:
         connection = connect(path, busy_timeout=1.0, create=False)
         try:

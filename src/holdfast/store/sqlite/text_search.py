@@ -177,8 +177,8 @@ _PLAIN = str.maketrans("abcdef", "ghjkmn")  # hexadecimal digits without vowels,
 
 
 def indexed(tenant: int, text: str) -> str:
-    """A text as the words of its tenant, in their order. Behind them the parts of names with capitals inside, so that
-    `retry limit` finds retryLimit, and what stood side by side still does."""
+    """Return a text as the words of its tenant, in their order, followed by the parts of names with inner capitals, so
+    that `retry limit` finds retryLimit and neighbouring words stay neighbours."""
     return " ".join(_marked(tenant, token) for token in (*_tokens(text), *_tokens(" ".join(_inner(text)))))
 
 

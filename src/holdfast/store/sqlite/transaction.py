@@ -177,8 +177,8 @@ class ChangeCounter:
         self._others = 0
 
     def others(self) -> int | None:
-        """A number that is another one whenever a commit of somebody else has become visible; None while one may be
-        under way."""
+        """Return a number that changes whenever another process's commit has become visible; None while one may be in
+        progress."""
         others, memory = self._others, self._memory
         if memory is None or _NUMBER.unpack_from(memory)[0] != self._ours:
             return None
@@ -216,7 +216,7 @@ def _shared(path: Path) -> mmap.mmap | None:
 
 
 class Transaction:
-    """What an operation may touch."""
+    """What an operation may access."""
 
     def __init__(self, connection: sqlite3.Connection, blobs: BlobFiles, file: OpenedFile) -> None:
         self.connection = connection
@@ -255,7 +255,7 @@ class Transaction:
         self._discard()
 
     def insert_deferred(self) -> None:
-        """Insert what was put off."""
+        """Insert the deferred rows."""
         self.calls.write(self.connection, self.pending)
         self.events.write(self.connection, self.streams, self.hour_sums, together=self.together)
         self.hour_sums.write(self.connection)

@@ -30,8 +30,8 @@ Check = Callable[[], None]
 
 
 class FilePage(Struct, frozen=True, kw_only=True):
-    """`text` from character `skipped` of line `first` on. `next_line` and `next_char` say where the file goes on, if it
-    does. `lines` counts the file's, where that is known."""
+    """`text` from character `skipped` of line `first` on. `next_line` and `next_char` are where the file continues, if
+    it does. `lines` counts the file's, if known."""
 
     text: str
     first: int

@@ -34,8 +34,8 @@ _BLOCK = 1 << 16
 
 class ProcessGroup:
     """A running or ended program. `code` is its exit code, negative for a signal, None while it runs. `size` bytes of
-    its output are kept, `dropped` came after. `left_behind` says that it ended by itself and left processes, which were
-    ended then."""
+    its output are kept, `dropped` were lost. `left_behind` if it ended by itself and left processes, which were ended
+    then."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class ProcessGroup:
                     self._spool.close()
 
     def _end_rest(self, until: float) -> bool:
-        """End what is left when the first process is gone, unless it goes by itself. Whether there was anything."""
+        """End what is left after the first process, unless it ends by itself. Return whether there was anything."""
         if not self._stays(until):
             return False
         self._signal_rest(signal.SIGTERM)

@@ -176,7 +176,7 @@ async def to_end(group: ProcessGroup, seconds: float, cancel: Cancel) -> End:
 
 
 def ending(code: int | None) -> str:
-    """How a program ended, in words."""
+    """Describe how a program ended."""
     if code is None:
         return "could not be ended"
     if code >= 0:
@@ -193,12 +193,12 @@ def facts_of(group: ProcessGroup) -> dict[str, Any]:
 
 
 class Guardian:
-    """A small shell that watches us: when we are gone, however we went, it ends the processes we leave behind.
+    """A small shell that watches us: when this process is gone, for whatever reason, it ends the processes left behind.
 
-    It is started with the first group that is to be guarded, and reads from a pipe whose other end only this program
-    holds. `+ 12 MARK` and `- 12 MARK` are groups to end and to forget, with the variable that their processes have in
-    the environment, also those that left the group; 0 stands for a group that is about to begin, whose number is not
-    known yet. The end of the pipe is the end of us. Without the shell commands run all the same.
+    It is started with the first group to guard, and reads from a pipe whose other end only this program holds. `+ 12
+    MARK` and `- 12 MARK` are groups to end and to forget, with the variable that their processes have in the
+    environment, including those that left the group; 0 is a group about to begin, with an unknown number. The end of
+    the pipe means that we are gone. Without the shell commands run all the same.
     """
 
     def __init__(self) -> None:

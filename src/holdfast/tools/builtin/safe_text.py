@@ -43,7 +43,7 @@ def _clean(text: str) -> str:
 
 
 def output_text(data: bytes) -> str:
-    """What a program wrote, as text."""
+    """Decode a program's output into safe text."""
     return clean(data.decode("utf-8", "replace"))
 
 

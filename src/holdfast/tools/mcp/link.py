@@ -1,7 +1,7 @@
-"""One server over its whole life: started, watched, lost, tried again, given up.
+"""One server over its whole life: started, watched, lost, retried, given up.
 
-Runs in a task of its own. What it finds out goes to the hub at once; whoever calls a tool of the server comes here and
-is led to the connection there is, or told that there is none.
+Runs in a task of its own and reports changes to the hub immediately; a call of one of its tools uses the current
+connection, or fails if there is none.
 """
 
 from __future__ import annotations

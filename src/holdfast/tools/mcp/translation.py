@@ -1,10 +1,9 @@
-"""What a server says, translated into what every provider takes: its tools, and its answers to calls.
+"""A server's tools and results, translated into forms that every provider accepts.
 
-A server is a stranger. One bad tool must not cost the others, so each is checked by itself, mended where its meaning is
-plain, and left out with a warning where it is not. A laxer schema is harmless: the server checks its input itself.
-
-A block that a provider refuses would make every later request of the conversation fail, because sent bytes are final.
-So only valid images are shown; anything that cannot be shown is named instead.
+Servers are untrusted. One bad tool must not lose the others, so each is checked by itself, repaired if its meaning is
+plain, and left out with a warning if it is not. A laxer schema is harmless: the server checks its input itself. A block
+that a provider refuses would make every later request of the conversation fail, because sent bytes are final. So only
+valid images are shown; anything that cannot be shown is named instead.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class ListedTool(Struct, frozen=True, kw_only=True):
     title: str = ""
     schema: bytes = b'{"type":"object"}'
     read_only: bool = False
-    """The server's own word for it."""
+    """The server's own claim."""
 
 
 def mended_list(result: Mapping[str, Any], left_out: list[str]) -> dict[str, Any]:
