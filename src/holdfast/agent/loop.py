@@ -100,7 +100,7 @@ async def _steps(session: Session, turn: _Running) -> Ended:
     """Requests and tools in turn, until the model calls no more tools."""
     most = session.settings.agent.max_calls
     while len(turn.lines) < most:
-        answered = await _ask(session, turn)
+        answered = await _request_answer(session, turn)
         if answered is None:
             continue
         calls = _calls(answered.answer.message)
@@ -119,7 +119,7 @@ async def _steps(session: Session, turn: _Running) -> Ended:
     return "capped"
 
 
-async def _ask(session: Session, turn: _Running) -> ModelAnswer | None:
+async def _request_answer(session: Session, turn: _Running) -> ModelAnswer | None:
     """Request and log one answer of the model; None if the request has to be sent again."""
     turn.lines += await compaction.before_request(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
     tools_array.before_request(session, turn=turn.id, watch=turn.watch, first=not turn.lines)

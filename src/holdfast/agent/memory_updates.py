@@ -102,7 +102,7 @@ async def stable_block(session: Session) -> StableBlock:
     if chooser is None:
         return StableBlock()
     fallback = "a session begins without its memory"
-    return await asyncio.to_thread(_tried, fallback, chooser.stable, now=session.clock()) or StableBlock()
+    return await asyncio.to_thread(_guarded, fallback, chooser.stable, now=session.clock()) or StableBlock()
 
 
 def stable_events(stable: StableBlock) -> tuple[Event, ...]:
@@ -116,7 +116,7 @@ async def surface(session: Session, turn: str | None = None) -> None:
     chooser, message = surfacing(session), _last_user_text(session)
     if chooser is None or message is None:
         return
-    events = await asyncio.to_thread(_tried, _UNREAD, _choose, session, chooser, message)
+    events = await asyncio.to_thread(_guarded, _UNREAD, _choose, session, chooser, message)
     if events:  # not in the thread, which goes on where the turn is cancelled
         session.log(*events, turn=turn)
 
@@ -129,7 +129,7 @@ async def refresh(session: Session, turn: str | None = None) -> None:
     before = Block(text=state.context, entries=state.context_entries)
     message, stable = _last_user_text(session) or _last(session), _stable(session)
     block = await asyncio.to_thread(
-        _tried, _UNREAD, chooser.changed_context, before, message, stable=stable, refresh=True
+        _guarded, _UNREAD, chooser.changed_context, before, message, stable=stable, refresh=True
     )
     if block is not None:
         session.log(_surfaced("context", block, REFRESH), turn=turn)
@@ -141,7 +141,7 @@ def note_shown(session: Session, events: Sequence[Event]) -> None:
         if session.knowledge is None or not isinstance(event, MemorySurfaced) or event.why == "written":
             continue
         if pairs := tuple(zip(event.entries, event.hashes, strict=False)):
-            _tried(
+            _guarded(
                 "it was not noted that memory was shown",
                 session.knowledge.note_shown,
                 pairs,
@@ -152,7 +152,7 @@ def note_shown(session: Session, events: Sequence[Event]) -> None:
             )
 
 
-def _tried(fallback: str, work: Callable[P, T], *args: P.args, **kwargs_: P.kwargs) -> T | None:
+def _guarded(fallback: str, work: Callable[P, T], *args: P.args, **kwargs_: P.kwargs) -> T | None:
     """Run `work`; if it fails, log `fallback` and return None, so that memory never stops a turn."""
     try:
         return work(*args, **kwargs_)
@@ -171,11 +171,11 @@ def _choose(session: Session, chooser: Surfacing, message: str) -> tuple[Event, 
     if memory.placement == "blocks":
         return _choose_block(session, chooser, query, first=first)
     shown = {each.entry: each.hash for each in state.surfaced}
-    lost = _lost(session) if state.deltas < memory.delta_max else []
+    lost = _lost_entries(session) if state.deltas < memory.delta_max else []
     delta = chooser.again(lost, shown) if lost else None
     if delta is None:
         delta = chooser.delta(shown, query, first=first, deltas=state.deltas)
-    return (*_unsaid(lost, delta), *(() if delta is None else (_surfaced("delta", delta, delta.why),)))
+    return (*_evictions(lost, delta), *(() if delta is None else (_surfaced("delta", delta, delta.why),)))
 
 
 def _choose_block(session: Session, chooser: Surfacing, query: str | None, *, first: bool) -> tuple[Event, ...]:
@@ -190,13 +190,13 @@ def _choose_block(session: Session, chooser: Surfacing, query: str | None, *, fi
     return (_surfaced("context", block, START if first else "changed" if query is None else "every_turn"),)
 
 
-def _lost(session: Session) -> list[str]:
+def _lost_entries(session: Session) -> list[str]:
     """Return the ids of entries that a delta showed and the conversation no longer contains."""
     state, says = session.state, told_hashes(session.state)
     return [each.entry for each in state.surfaced if each.place == "delta" and each.hash and each.entry not in says]
 
 
-def _unsaid(lost: Sequence[str], delta: Delta | None) -> tuple[Event, ...]:
+def _evictions(lost: Sequence[str], delta: Delta | None) -> tuple[Event, ...]:
     """Return an eviction event for the lost entries that the delta had no room for."""
     shown = {} if delta is None else dict(delta.entries)
     lost_entries = tuple(each for each in lost if each not in shown)

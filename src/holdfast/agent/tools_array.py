@@ -60,11 +60,11 @@ def _demoted(session: Session) -> Redeclared | None:
     if not session.box.toolset.unused:
         return None
     body = parsed(session, session.request())
-    behind = _behind(session, engine.read(body).prompt, live)
+    behind = _rewritten_tokens(session, engine.read(body).prompt, live)
     return session.box.demote(behind=behind, requests=engine.remaining(lane, body, now=now))
 
 
-def _behind(session: Session, prompt: Prompt, live: int) -> int:
+def _rewritten_tokens(session: Session, prompt: Prompt, live: int) -> int:
     """Tokens that are cached and would be written again: all of them, unless the cache matches token by token and
     something stands before the first tool that goes."""
     tools = [index for index, block in enumerate(prompt.blocks) if block.section == "tools"]

@@ -37,7 +37,7 @@ def build(
     """
     blocks = tuple(blocks)
     seeds = _seeds(controls.scope, model, order, salts or {})
-    known = 0 if like is None else _same_keys(blocks, seeds, like)
+    known = 0 if like is None else _common_keys(blocks, seeds, like)
     keys, ends = ((), ()) if like is None else (like.keys[:known], like.ends[:known])
     pairs = tuple(seeds.items())
     keys, ends = _chained(blocks, known, keys, ends, pairs)
@@ -95,7 +95,7 @@ def _seeds(scope: str, model: str, order: Sequence[Section], salts: Salts) -> di
     return seeds
 
 
-def _same_keys(blocks: tuple[Block, ...], seeds: Mapping[Section, bytes], like: Prompt) -> int:
+def _common_keys(blocks: tuple[Block, ...], seeds: Mapping[Section, bytes], like: Prompt) -> int:
     """How many leading blocks have the same keys as in `like`."""
     high = min(len(blocks), len(like.blocks))
     before = dict(like.seeds)

@@ -64,10 +64,10 @@ def rules(model: ModelFacts) -> Rules:
         return _BREAKPOINTS
     if model.marker in _MARKERS:
         return _ANTHROPIC
-    return _RULES.get(_behind(model), _NONE)
+    return _RULES.get(_vendor(model), _NONE)
 
 
-def _behind(model: ModelFacts) -> str:
+def _vendor(model: ModelFacts) -> str:
     """Whose cache it is: OpenRouter names the vendor before the model."""
     vendor = model.name.partition("/")[0] if model.provider == "openrouter" else model.provider
     return _VENDORS.get(vendor, vendor)

@@ -85,7 +85,7 @@ def command(client: tuple[str, ...], repair: str | None) -> int:
     config = load_config({"cache.repair": repair})
     if launch.subscribed(client, os.environ):
         _say(f"{subscription_policy(config)}.")
-    with _kept_quiet() as lines, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
+    with _deferred_logs() as lines, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
         code, seen, level = _through(config, client, Path(scratch), repair)
     for line in (*lines, *_bill(config, name, seen, level)):
         _say(line)
@@ -134,7 +134,7 @@ def gateway_for_run(config: Config, upstreams: dict[str, str], repair: str | Non
     running_at = None if upstreams or repair else discovery.find(config)
     if running_at is not None:
         yield _Used(
-            running_at, partial(discovery.begin_run, config), partial(discovery.run_summary, config), _its_level(config)
+            running_at, partial(discovery.begin_run, config), partial(discovery.run_summary, config), _level_of(config)
         )
         return
     if not upstreams and not repair and discovery.answers(config):
@@ -151,7 +151,7 @@ def gateway_for_run(config: Config, upstreams: dict[str, str], repair: str | Non
         yield _Used(address, gateway.runs.begin, gateway.runs.summary, own.settings.cache.repair)
 
 
-def _its_level(config: Config) -> str:
+def _level_of(config: Config) -> str:
     """Return the repair level of the running gateway; print a note if it differs from the configuration."""
     place, configured = discovery.address(config), config.settings.cache.repair
     level = discovery.repair_level(place) or configured
@@ -257,7 +257,7 @@ def _settled(
 
 
 @contextlib.contextmanager
-def _kept_quiet() -> Iterator[deque[str]]:
+def _deferred_logs() -> Iterator[deque[str]]:
     """What the library logs, kept until the client has left the terminal."""
     lines: deque[str] = deque(maxlen=_MOST_LINES)
 

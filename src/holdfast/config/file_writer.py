@@ -203,7 +203,7 @@ def _replace(file: Path, data: bytes) -> None:
     try:
         with beside.open("xb") as writing:
             if old is not None:
-                _give(writing.fileno(), old)
+                _copy_owner_and_mode(writing.fileno(), old)
             writing.write(data)
             writing.flush()
             os.fsync(writing.fileno())
@@ -213,7 +213,7 @@ def _replace(file: Path, data: bytes) -> None:
             beside.unlink(missing_ok=True)
 
 
-def _give(descriptor: int, old: os.stat_result) -> None:
+def _copy_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
     """Give the new file the old one's owner and mode, as far as the user is permitted to."""
     with contextlib.suppress(OSError):
         os.fchown(descriptor, old.st_uid, old.st_gid)

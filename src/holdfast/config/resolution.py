@@ -193,12 +193,12 @@ def _checked(key: Key, value: object, origin: Origin, problems: Problems, *, tex
         return {key.name: ResolvedValue(parse(key, str(value)) if text else check(key, value), origin)}
     except NotAllowedError:
         empty = ", none of them empty" if isinstance(value, list) and "" in value else ""
-        allowed = f"it must be {key.allowed}{empty}{_meant(key, value)}"
+        allowed = f"it must be {key.allowed}{empty}{_model_hint(key, value)}"
         problems.add(origin, f"{key.name} = {quoted(value)} is not allowed; {allowed}")
         return {}
 
 
-def _meant(key: Key, value: object) -> str:
+def _model_hint(key: Key, value: object) -> str:
     """Return a hint with the model that a name without provider may stand for."""
     if key.name != "agent.model" or not isinstance(value, str):
         return ""

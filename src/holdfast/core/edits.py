@@ -80,7 +80,7 @@ def propose(
     if parted is None:
         return Proposal(made=False, why="the request is the same with and without it: there is nothing to edit")
     live, write = _live(situation, frozen)
-    kept = _kept(situation, parted)
+    kept = _readable_blocks(situation, parted)
     start = after.ends[kept - 1] if kept else 0
     behind = after.ends[min(live, len(after.ends)) - 1] - start if live > parted else 0
     removed = situation.prompt.tokens - after.tokens
@@ -137,7 +137,7 @@ def _live(situation: Situation, frozen: int) -> tuple[int, Decimal]:
     return blocks, model.write(None if entry is None else entry.ttl)
 
 
-def _kept(situation: Situation, parted: int) -> int:
+def _readable_blocks(situation: Situation, parted: int) -> int:
     """How many of the blocks before the rewrite can be read again: to the end of an entry, unless the cache matches
     token by token. What stands between that end and the rewrite is written again with it."""
     if rules(situation.model).by_token:

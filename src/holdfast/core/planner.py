@@ -272,7 +272,7 @@ def _observe(arrival: _Arrival) -> float | None:
         client.returns.add(gap)
         ledger.pause = gap
     ledger.kind = kind
-    if request.reset is None and ledger.reset is None and not _goes_back(tenant, request, comparison, now):
+    if request.reset is None and ledger.reset is None and not _continues_earlier(tenant, request, comparison, now):
         stability.observe(ledger, last, comparison)
     if comparison.course == "extension":
         same = arrival.blocks.same
@@ -284,7 +284,7 @@ def _observe(arrival: _Arrival) -> float | None:
     return gap
 
 
-def _goes_back(tenant: Tenant, request: PlanRequest, comparison: Comparison, now: float) -> bool:
+def _continues_earlier(tenant: Tenant, request: PlanRequest, comparison: Comparison, now: float) -> bool:
     """Return whether a request that does not continue the lane's last one continues an earlier one: if two
     conversations share a lane, neither of them is unstable."""
     if comparison.course == "extension" or comparison.divergence is None:

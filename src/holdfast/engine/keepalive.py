@@ -100,7 +100,7 @@ def answered(state: State, due: DuePing, usage: Usage, now: float) -> Ping:
     tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)
     state.pools(lane.tenant, model, now)
     pool, billed = tenant.pool(model), facts.price(usage, model.ref)
-    outcome = _turned_out(due, billed, pool, state.settings(lane).breaks.min_drop, now)
+    outcome = _actual_outcome(due, billed, pool, state.settings(lane).breaks.min_drop, now)
     entry = pool.find(due.outcome.prompt.keys[due.outcome.prompt.marks[0].block], now)
     back = ledger.last is None or ledger.last.at > due.outcome.at
     cost = due.ping.cost if billed.cost is None else billed.cost
@@ -125,7 +125,7 @@ def failed(state: State, due: DuePing, now: float, error: str) -> None:
     _keep(state, due, "failed", now, error=error)
 
 
-def _turned_out(due: DuePing, usage: Usage, pool: Pool, tolerance: float, now: float) -> Outcome:
+def _actual_outcome(due: DuePing, usage: Usage, pool: Pool, tolerance: float, now: float) -> Outcome:
     """What a ping has done to the pool. What it read at its start lives as long again from then on; what it could not
     read was lost, and is there again if it was written."""
     foreseen = due.outcome

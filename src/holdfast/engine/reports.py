@@ -136,7 +136,7 @@ class Reports:
         report = _report(row, finding, day, cure, difference, diff_name)
         line = msgspec.json.encode(self._with_changes(report, difference)) + b"\n"
         try:
-            with self._lock, self._alone():
+            with self._lock, self._file_lock():
                 if diff_name is not None:
                     _create(self.directory / diff_name, text)
                 self._append(f"{name}.jsonl", line)
@@ -160,7 +160,7 @@ class Reports:
         )
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _file_lock(self) -> Iterator[None]:
         """Keep other processes out while files are appended to and removed."""
         make_private_directory(self.directory)
         descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | _OWN, PRIVATE_FILE)
@@ -246,7 +246,7 @@ class Reports:
         if not self.directory.is_dir():
             return 0
         gone, named = 0, set()
-        with self._lock, self._alone():
+        with self._lock, self._file_lock():
             for path in [each for each in self.directory.iterdir() if _DAY.fullmatch(each.name)]:
                 lines = path.read_bytes().splitlines()
                 left = [line for line in lines if _tenant_of(line) != _short(tenant)]

@@ -66,7 +66,7 @@ class Beside:
             self.state.keeper.meet(call.lane, call.started)
             self.state.keeper.put_call(call.row())
             if call.ended is not None:
-                self.journal.unplanned(call, call.ended, self._lost(call) if call.kind == "bypassed" else None)
+                self.journal.unplanned(call, call.ended, self._lost_tokens(call) if call.kind == "bypassed" else None)
 
     def succeed(self, lane: Lane, model: str, *, now: float) -> None:
         """Record that the login of this lane's tenant is a renewed one: what was learned, and what is believed to be
@@ -86,7 +86,7 @@ class Beside:
         """A new id, for an `UnplannedCall`."""
         return self._ids.new()
 
-    def _lost(self, call: UnplannedCall) -> int | None:
+    def _lost_tokens(self, call: UnplannedCall) -> int | None:
         """Tokens that a call past us was billed for although the lane had them cached, as far as is known. None where
         there is nothing to list: it was not answered, or the client wanted it so and lost nothing."""
         state, lane, usage = self.state, call.lane, call.usage

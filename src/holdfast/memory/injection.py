@@ -196,7 +196,7 @@ class MemoryInjector:
             pinned={} if stable is None else {stable: LASTS},
             volatile=() if context is None else (context,),
             reset=_reset(last, request.reading.prompt, reading.prompt, injection, recent),
-            says=_says(memory, present),
+            says=_header_value(memory, present),
             went=lambda: self._emit(request, memory.project, decision.news),
         )
 
@@ -336,7 +336,7 @@ def _has(last: Sent, prompt: Prompt, ours: tuple[int, ...]) -> bool:
     )
 
 
-def _says(memory: LaneMemory, present: PresentDeltas) -> str:
+def _header_value(memory: LaneMemory, present: PresentDeltas) -> str:
     """The value of the client's response header."""
     parts = ["stable"] if memory.stable.text else []
     parts += ["context"] if memory.context.text else []

@@ -122,8 +122,8 @@ def planned(knowledge: Knowledge, text: str | bytes, *, source: str = "import") 
     ids_by_outcome: dict[str, list[str]] = {name: [] for name in Imported.__struct_fields__}
     newer: list[str] = []
     for section in sections:
-        before = entries.get(section.id) if section.id else _same_as(section, by_text, knowledge.project)
-        if before is not None and before.forgotten_at is None and (not section.id or _says(before, section)):
+        before = entries.get(section.id) if section.id else _literal_match(section, by_text, knowledge.project)
+        if before is not None and before.forgotten_at is None and (not section.id or _equals(before, section)):
             ids_by_outcome["unchanged"].append(before.id)
             continue
         try:
@@ -294,7 +294,7 @@ def _draft(
     return checked(replace(entry, title=section.title, content=section.content, **parts))
 
 
-def _says(entry: KnowledgeEntry, section: Section) -> bool:
+def _equals(entry: KnowledgeEntry, section: Section) -> bool:
     """Whether a section equals a stored entry, which is not checked again."""
     fields = section.fields
     if (entry.title, entry.content) != (section.title, section.content):
@@ -302,7 +302,7 @@ def _says(entry: KnowledgeEntry, section: Section) -> bool:
     return all(name not in fields or getattr(entry, name) == fields[name] for name in _COMPARED)
 
 
-def _same_as(
+def _literal_match(
     section: Section, by_text: Mapping[tuple[str, str], Sequence[KnowledgeEntry]], project: str | None
 ) -> KnowledgeEntry | None:
     """The stored entry whose text a section without an id has to the letter: a file may be imported twice."""
@@ -313,7 +313,7 @@ def _same_as(
     title, content = one_line(visible(section.title)), whole(visible(section.content))
     stored_section = Section(line=section.line, title=title, content=content, fields=fields)
     alike = by_text.get((title, content), ())
-    return next((each for each in alike if each.forgotten_at is None and _says(each, stored_section)), None)
+    return next((each for each in alike if each.forgotten_at is None and _equals(each, stored_section)), None)
 
 
 def _outcome(before: KnowledgeEntry | None, entry: KnowledgeEntry) -> str:

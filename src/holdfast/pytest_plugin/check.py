@@ -56,12 +56,12 @@ def where(earlier: CheckedRequest, request: CheckedRequest, divergence: Divergen
             return Where(path=divergence.section)
         text = earlier.content(old)
         path = f"{earlier.body.blocks[earlier.places[old]].path} (gone)"
-        return Where(path=path, before=_around(text, 0, redact), said=text)
+        return Where(path=path, before=_excerpt(text, 0, redact), said=text)
     parted = locate(request.body, replace(request.view, origin=request.places), earlier.body, divergence)
     before, after = parted.before, parted.after or b""
     if old is None or before is None:
         says = request.content(new)
-        return Where(path=parted.path or "", offset=parted.offset, after=_around(says, 0, redact), says=says)
+        return Where(path=parted.path or "", offset=parted.offset, after=_excerpt(says, 0, redact), says=says)
     inside, offset = _part(before, after), parted.offset
     if offset is not None and parted.place is not None:
         offset -= parted.place.offset - inside  # to the beginning of the character
@@ -71,8 +71,8 @@ def where(earlier: CheckedRequest, request: CheckedRequest, divergence: Divergen
         path=parted.path or "",
         offset=offset,
         inside=inside,
-        before=_around(before, inside, redact),
-        after=_around(after, inside, redact),
+        before=_excerpt(before, inside, redact),
+        after=_excerpt(after, inside, redact),
         at=_lead(after, inside),
         said=parted.content_before,
         says=parted.content_after,
@@ -87,8 +87,8 @@ def _setting(earlier: CheckedRequest, request: CheckedRequest, name: str, redact
     return Where(
         path=name,
         offset=None if member is None else member.start,
-        before="(not set)" if old is None else _around(old, at, redact),
-        after="(not set)" if new is None else _around(new, at, redact),
+        before="(not set)" if old is None else _excerpt(old, at, redact),
+        after="(not set)" if new is None else _excerpt(new, at, redact),
         at=0 if old is None or new is None else _lead(new, at),
     )
 
@@ -116,7 +116,7 @@ def _part(before: bytes, after: bytes) -> int:
     return at
 
 
-def _around(text: bytes, at: int, redact: bool) -> str:
+def _excerpt(text: bytes, at: int, redact: bool) -> str:
     """A few characters on each side of a byte, on one line; an ellipsis where there is more."""
     start, end = max(0, at - _MARGIN), min(len(text), at + _MARGIN)
     lead, rest = _text(text[start:at]), _text(text[at:end])
@@ -127,7 +127,7 @@ def _around(text: bytes, at: int, redact: bool) -> str:
 
 
 def _lead(text: bytes, at: int) -> int:
-    """How many characters `_around` shows before the byte."""
+    """How many characters `_excerpt` shows before the byte."""
     start = max(0, at - _MARGIN)
     lead = len(_text(text[start:at]))
     return min(lead, AROUND) + (1 if start or lead > AROUND else 0)

@@ -100,7 +100,7 @@ class Conversations:
                 if begun is None or shared > least
             ]
         changed = [
-            Evidence(end, Relation.REHEADED if _goes_on(request, end.request) else Relation.REWRITTEN, (shared, number))
+            Evidence(end, Relation.REHEADED if _extends(request, end.request) else Relation.REWRITTEN, (shared, number))
             for shared, number, end in near
             if shared > least
         ]
@@ -219,7 +219,7 @@ def _retells(request: CheckedRequest, earlier: CheckedRequest) -> bool:
     return _alike(request.words(request.head), earlier.words(earlier.head))
 
 
-def _goes_on(request: CheckedRequest, earlier: CheckedRequest) -> bool:
+def _extends(request: CheckedRequest, earlier: CheckedRequest) -> bool:
     """Whether it holds all messages of the earlier request, and a further answer of the model."""
     return request.turns > earlier.turns and request.said[: len(earlier.said)] == earlier.said
 

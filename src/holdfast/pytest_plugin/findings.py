@@ -144,7 +144,7 @@ def price_of(earlier: CheckedRequest, request: CheckedRequest, divergence: Diver
             return cost(tokens=0, dollars=None if price is None else Decimal(0), why=why)
         dollars = None if price is None else cost_of(lost, request.outcome.usage(), price)
         return cost(tokens=lost, dollars=dollars)
-    again = _again(earlier, request, divergence, in_head)
+    again = _resent_tokens(earlier, request, divergence, in_head)
     if earlier.facts.ref != facts.ref and again and (again := max(0, again - read)) == 0:
         why = "an earlier request to this model had left the same prefix, which was read"
         return cost(tokens=0, dollars=None if price is None else Decimal(0), why=why)
@@ -170,7 +170,7 @@ def dollars(amount: Decimal) -> str:
     return f"${amount:.{min(places, 8)}f}"
 
 
-def _again(earlier: CheckedRequest, request: CheckedRequest, divergence: Divergence, in_head: bool) -> int:
+def _resent_tokens(earlier: CheckedRequest, request: CheckedRequest, divergence: Divergence, in_head: bool) -> int:
     """Tokens that the earlier request had sent behind the divergence, as far as they are sent again."""
     before = earlier.view.tokens if not in_head else _end(earlier)
     now = request.view.tokens if not in_head else _end(request)

@@ -84,7 +84,7 @@ class Discovery:
         declared = [name for name in matches.unknown if name in self._toolset.declared]
         matches = replace(matches, unknown=tuple(name for name in matches.unknown if name not in declared))
         if not matches.tools and not declared:
-            return ToolOutput(content=_nothing(query, matches, index), metadata=_metadata(matches, (), ()))
+            return ToolOutput(content=_no_match(query, matches, index), metadata=_metadata(matches, (), ()))
         return self._answer(matches, declared, context)
 
     async def _find(self, query: str, limit: int) -> tuple[ToolMatches, ToolIndex]:
@@ -145,7 +145,7 @@ def _missing(names: Sequence[str]) -> str:
     return f"There is no tool named {listed}{', …' if len(names) > _LISTED else ''} to be found."
 
 
-def _nothing(query: str, matches: ToolMatches, index: ToolIndex) -> str:
+def _no_match(query: str, matches: ToolMatches, index: ToolIndex) -> str:
     """Why nothing is found, and what there is."""
     if not index.tools:
         return "There are no further tools to be found: all that exist are declared."

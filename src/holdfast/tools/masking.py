@@ -108,7 +108,7 @@ def masks(
     texts = {n: text for n, text in texts.items() if seen[n].characters - len(text) >= _WORTH}
     edits: dict[bytes, bytes] = {}
     masked: list[int] = []
-    for number in _in_order(_alone(seen, texts, prompt), dead):
+    for number in _in_order(_exclusive(seen, texts, prompt), dead):
         if total <= settings.release_chars:
             break
         each = seen[number]
@@ -265,7 +265,7 @@ def _may_go(each: Observation, settings: MaskSettings) -> bool:
     return not each.stays
 
 
-def _alone(seen: Sequence[Observation], texts: Collection[int], prompt: Prompt) -> list[int]:
+def _exclusive(seen: Sequence[Observation], texts: Collection[int], prompt: Prompt) -> list[int]:
     """Return those with no block outside of removable results: an edit applies to every block with the same content."""
     anywhere = Counter([block.digest for block in prompt.blocks])
     counts = Counter([seen[number].digests for number in texts])

@@ -310,7 +310,7 @@ def deaths(observations: Sequence[Observation], failed: Collection[str] = ()) ->
     errors = [each.is_error or each.call.id in failed for each in observations]
     latest: dict[Key, int] = {}  # the last successful call that makes others dead
     for each, input_, error in zip(observations, inputs, errors, strict=True):
-        for key in () if error else _makes_dead(each, input_):
+        for key in () if error else _obsolete_keys(each, input_):
             latest[key] = max(latest.get(key, -1), each.call.at)
     dead: dict[int, Death] = {}
     for number, (each, input_, error) in enumerate(zip(observations, inputs, errors, strict=True)):
@@ -335,7 +335,7 @@ def _input(each: Observation) -> Mapping[str, Any]:
     return {}
 
 
-def _makes_dead(each: Observation, input_: Mapping[str, Any]) -> tuple[Key, ...]:
+def _obsolete_keys(each: Observation, input_: Mapping[str, Any]) -> tuple[Key, ...]:
     """Return the keys of results that a successful call makes obsolete."""
     keys: tuple[Key, ...] = (("failed", each.tool, _subject(input_)),)
     if each.tool in _READS:

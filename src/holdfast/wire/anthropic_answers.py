@@ -60,7 +60,7 @@ def read_event(data: bytes, report: StreamReport) -> None:
         if kind == "message_start":
             usual = _usual(usual.message)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        _read_odd_event(data, report)
+        _read_irregular_event(data, report)
         return
     if kind in _TELLING:
         report.started = True
@@ -72,7 +72,7 @@ def read_event(data: bytes, report: StreamReport) -> None:
         _end_event(kind, data, report)
 
 
-def _read_odd_event(data: bytes, report: StreamReport) -> None:
+def _read_irregular_event(data: bytes, report: StreamReport) -> None:
     """An event in which something has another type than usual: that costs only itself."""
     try:
         event = scan.decode(data, _Event)

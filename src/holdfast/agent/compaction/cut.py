@@ -117,7 +117,7 @@ def _cuts(
     for end in ends:
         for head in _heads(entries, anchor):
             cut = cut_of(sizes, head, end)
-            for moved in dict.fromkeys((with_bodies(entries, head, cut), _behind_pointers(entries, head, cut))):
+            for moved in dict.fromkeys((with_bodies(entries, head, cut), _cut_after_pointers(entries, head, cut))):
                 if moved is not None and sum(sizes[head:moved]) > SUMMARY_TOKENS:
                     yield _cut(sizes, fixed, head, moved)
 
@@ -154,7 +154,7 @@ def with_bodies(entries: Sequence[Entry], head: int, cut: int) -> int | None:
     return cut
 
 
-def _behind_pointers(entries: Sequence[Entry], head: int, cut: int) -> int:
+def _cut_after_pointers(entries: Sequence[Entry], head: int, cut: int) -> int:
     """Move the cut towards the end until no kept pointer refers to a removed body."""
     while (pointer := dangling(entries, head, cut)) is not None:
         cut = pointer[0] + 1

@@ -152,7 +152,7 @@ def outline(entries: Sequence[Entry], bounds: Bounds, *, earlier: str = "") -> s
     results = [f"- {_line(item.text, bounds.line)}" for item in _delegated(entries)]
     if bounds.messages and results:
         parts.append("### Sub-agents reported\n" + "\n".join(middle_out(results, bounds.messages)))
-    last = _last_said(entries)
+    last = _last_answer(entries)
     if bounds.said and last:
         parts.append("### The assistant said last\n" + "\n".join(f"> {line}" for line in _short(last, bounds.said)))
     return "\n".join(parts)
@@ -195,7 +195,7 @@ def _calls(entries: Sequence[Entry]) -> list[str]:
     return [f"- {shown(name)}: {n}" + (f" ({failed[name]} failed)" if failed[name] else "") for name, n in ordered]
 
 
-def _last_said(entries: Sequence[Entry]) -> str:
+def _last_answer(entries: Sequence[Entry]) -> str:
     for entry in reversed(entries):
         if isinstance(entry, Compacted):
             return ""

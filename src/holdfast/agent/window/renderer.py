@@ -65,7 +65,7 @@ def _user_message(text: str) -> tuple[Message, ...]:
 def _turn(turn: AssistantTurn, static: Static) -> tuple[Message, ...]:
     own = (turn.model, turn.dialect) == (static.model, static.dialect)
     content = turn.message.content if own else tuple(_plain(block) for block in turn.message.content if _open(block))
-    content = _ending_with_words(tuple(block for block in content if not _blank(block, turn.dialect)))
+    content = _without_trailing_thoughts(tuple(block for block in content if not _blank(block, turn.dialect)))
     message = Message("assistant", content or (Text(NO_TEXT),), turn.message.extra if own else ())
     if own:
         return (message, *_results(turn.results, frozenset()))
@@ -81,7 +81,7 @@ def _sealed_calls(message: Message) -> frozenset[str]:
     return frozenset(block.call_id for block in message.content if isinstance(block, Opaque) and block.call_id)
 
 
-def _ending_with_words(content: tuple[Block, ...]) -> tuple[Block, ...]:
+def _without_trailing_thoughts(content: tuple[Block, ...]) -> tuple[Block, ...]:
     """Without thoughts that nothing followed, because the answer was cut: providers refuse a message that ends so."""
     end = len(content)
     while end and isinstance(content[end - 1], Thinking | RedactedThinking):

@@ -149,11 +149,11 @@ def told_hashes(state: Projection) -> dict[str, str]:
         if isinstance(entry, AssistantTurn):
             pairs += entry.told
         elif isinstance(entry, Timeline):
-            pairs += _told_pairs(entry.items)
-    return dict((*state.stable_entries, *state.context_entries, *pairs, *_told_pairs(state.queue)))
+            pairs += _entry_hashes(entry.items)
+    return dict((*state.stable_entries, *state.context_entries, *pairs, *_entry_hashes(state.queue)))
 
 
-def _told_pairs(items: tuple[TimelineItem, ...]) -> list[tuple[str, str]]:
+def _entry_hashes(items: tuple[TimelineItem, ...]) -> list[tuple[str, str]]:
     return [pair for item in items if isinstance(item, KnowledgeNews) for pair in item.entries]
 
 

@@ -150,7 +150,7 @@ def _chat(
     with contextlib.ExitStack() as stack:
         keyboard = stack.enter_context(_keyboard(screen, config.home))
         conductor.ask, conductor.keyboard = _asker(screen, keyboard), keyboard
-        stack.enter_context(_heard(conductor))
+        stack.enter_context(_logs_as_notices(conductor))
         things = stack.enter_context(opened(options, config, conductor, screen.notice))
         someone = keyboard.answer if _somebody_types() and lines is None else None
         chat = Chat(things, conductor, answer=someone, expected_calls=expected_calls(lines))
@@ -273,7 +273,7 @@ def _bear_any_text() -> None:
 
 
 @contextlib.contextmanager
-def _heard(conductor: Conductor) -> Iterator[None]:
+def _logs_as_notices(conductor: Conductor) -> Iterator[None]:
     """Show log records as notices, since other output would disturb the screen."""
 
     class Teller(logging.Handler):

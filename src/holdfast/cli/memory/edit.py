@@ -105,10 +105,10 @@ def _edited(tenant: str | None, before: KnowledgeEntry, by: str) -> KnowledgeEnt
     text = exported([before])
     with drafting(text, before.id, "mend it, and `holdfast memory import` it") as draft:
         after = draft.edited()
-        return before if after == text else _changed(tenant, before, *_meant(before, after, by))
+        return before if after == text else _changed(tenant, before, *_parsed_edit(before, after, by))
 
 
-def _meant(before: KnowledgeEntry, text: str, by: str) -> tuple[dict[str, Any], str]:
+def _parsed_edit(before: KnowledgeEntry, text: str, by: str) -> tuple[dict[str, Any], str]:
     """Parse the edited text into the entry's new fields and their author."""
     sections = parsed(text)
     if [section.id or before.id for section in sections] != [before.id]:

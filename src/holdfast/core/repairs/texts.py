@@ -131,16 +131,16 @@ def compare(first: str, now: str, place: int, above: Sequence[str] = (), below: 
 
 def told_apart(changed: Iterable[str], lines: Iterable[str]) -> bool:
     """Return whether the announcements of these changed lines match no other of the lines."""
-    wanted = {mask for line in changed for each in _tellings(line) if "\0" in (mask := masked(each))}
+    wanted = {mask for line in changed for each in _announceable(line) if "\0" in (mask := masked(each))}
     if not wanted:
         return True
     leads = tuple({mask.partition("\0")[0] for mask in wanted})
-    others = (each for line in lines for each in _tellings(line))
+    others = (each for line in lines for each in _announceable(line))
     alike = Counter(masked(each) for each in others if len(leads) > _MOST_LEADS or each.startswith(leads))
     return all(alike[mask] == 1 for mask in wanted)
 
 
-def _tellings(line: str) -> list[str]:
+def _announceable(line: str) -> list[str]:
     """Return the texts that may announce a line: the line, or the sentences of a long one."""
     line = line.strip()
     return [each.strip(_AROUND) for each in ([line] if len(line) <= _LONGEST else _stop.split(line))]

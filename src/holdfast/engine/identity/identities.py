@@ -138,7 +138,7 @@ class Identities:
             shown=shown_client(client, headers, body),
         )
         if is_side(client, body):
-            return _beside(sender)
+            return _side_identity(sender)
         if name is not None and name.sure:
             return self._by_name(sender, name, body.model)
         return self._by_chain(sender, "" if name is None else name.why, source, now)
@@ -293,7 +293,7 @@ class Identities:
             lane_store.save(self.store, record)
 
 
-def _beside(sender: _Sender) -> Identity:
+def _side_identity(sender: _Sender) -> Identity:
     """Return a side request's identity. Those without a session share one per client, because their conversation is
     unknown."""
     session = sender.session or f"{sender.client or 'unknown'}-side"

@@ -38,7 +38,7 @@ class Reminder(Struct, frozen=True, kw_only=True):
     from_page: bool = False
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing."""
 
 
@@ -53,7 +53,7 @@ class Remembered(Struct, frozen=True, kw_only=True):
     volatile: tuple[str, ...] = ()
     reset: str | None = None
     says: str = ""
-    went: Callable[[], None] = _nothing
+    went: Callable[[], None] = _do_nothing
 
 
 class Remembering(Protocol):

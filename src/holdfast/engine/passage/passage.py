@@ -317,7 +317,7 @@ class Passage:
         if self._passages.remembering is not None:
             self._passages.remembering.refused(self.lane, status, said)
 
-    def _went_past(self) -> None:
+    def _record_bypass(self) -> None:
         """The client's own bytes are with the provider: what follows is compared with them, and may go on with them."""
         engine, body, found = self._passages.engine, self._body, self.found
         if body is None or found is None:
@@ -354,7 +354,7 @@ class Passage:
         if self._ended:
             return
         self._ended = True
-        self._end(*self._read_out(self.tap.close()))
+        self._end(*self._finished(self.tap.close()))
 
     def cut(self, error: str = "") -> None:
         """It broke off: at the provider's side (`error` says how), or the client left. Who leaves when the last event
@@ -364,11 +364,11 @@ class Passage:
         self._ended = True
         report = self.tap.report
         if report is not None and (report.error is not None or (report.finished and report.counts is not None)):
-            self._end(*self._read_out(report))
+            self._end(*self._finished(report))
         else:
             self._end(None, error)
 
-    def _read_out(self, report: StreamReport | None) -> tuple[Usage | None, str]:
+    def _finished(self, report: StreamReport | None) -> tuple[Usage | None, str]:
         """Return the outcome of a finished response. Its id is registered, since a later request may refer to it."""
         if self.found is not None and self.found.scope and report is not None and report.response_id:
             with quiet("answered"):
@@ -386,7 +386,7 @@ class Passage:
             with quiet("note"):
                 self._note(usage or self._estimated(partial), error, now, estimated=usage is None)
             if self.bypass is not None and self.tap.served:
-                self._went_past()  # now that the client has its answer: this may take a while
+                self._record_bypass()  # now that the client has its answer: this may take a while
             return
         if usage is not None:
             try:

@@ -337,17 +337,17 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
     firsts: dict[str, bytes] = {}
     if order and set_of([tool.id for tool in found]) != work.state.tools:
         for name in order:
-            if name not in present and (first := _kept(work, name, found)) is not None:
+            if name not in present and (first := _first_tool(work, name, found)) is not None:
                 firsts[_title(first)] = name
     for tool in found:
         title = _title(tool.raw) if firsts or work.moves else ""
         kept = firsts.get(title)
         if kept is None:
-            told |= _say(work, title, tool.raw, tool.raw)
+            told |= _record_change(work, title, tool.raw, tool.raw)
             continue
         if kept not in work.state.kept_tools and len(work.state.kept_tools) >= MOST_VALUES:
             continue
-        raw = _kept(work, kept, found) or b""
+        raw = _first_tool(work, kept, found) or b""
         diff = tool_texts.compare(raw, tool.raw)
         if tool.id in order or diff is None or not title:
             continue
@@ -360,14 +360,14 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
             known = work.state.kept_tools.get(kept, b"")
             name = known[:_NAME] or work.memory.keep(raw)
             work.state.kept_tools[kept] = name + first_bytes.keep(work, raw, tool.raw, known[_NAME:])
-            told |= _say(work, title, raw, tool.raw)
+            told |= _record_change(work, title, raw, tool.raw)
             tool.id, tool.value = kept, True
     if work.moves and any(slot[:1] in _OF_TOOLS and slot not in told for slot in work.slots()):
         raise BeginAnewError(None)  # a tool is gone, or another one, of which something was told
     return undone
 
 
-def _say(work: Work, title: str, first: bytes, now: bytes) -> set[bytes]:
+def _record_change(work: Work, title: str, first: bytes, now: bytes) -> set[bytes]:
     """Record a tool's description and rest if they changed or were announced before; return their slots."""
     if not work.moves or (first == now and not work.state.inserts):
         return set()
@@ -381,7 +381,7 @@ def _say(work: Work, title: str, first: bytes, now: bytes) -> set[bytes]:
     return slots
 
 
-def _kept(work: Work, name: bytes, found: list[_Tool]) -> bytes | None:
+def _first_tool(work: Work, name: bytes, found: list[_Tool]) -> bytes | None:
     """Return the first bytes of a tool. They survive a restart for tools whose values are kept."""
     first = work.state.first[name]
     raw = work.memory.get(first)

@@ -52,7 +52,7 @@ def repair(
         return _retired(body, state)
     undone = False
     skip |= MOVING if skip & MOVING else frozenset()
-    if skip or (mode in MOVES and not _can_tell(body, prompt)):
+    if skip or (mode in MOVES and not _can_insert(body, prompt)):
         trial = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=RepairState)
         whole, untold = _run(Work(body, prompt, trial, memory, mode, frozenset()))
         skip |= MOVING if untold else frozenset()  # what cannot be told stays where the client says it
@@ -64,7 +64,7 @@ def repair(
     return done
 
 
-def _can_tell(body: Body, prompt: Prompt) -> bool:
+def _can_insert(body: Body, prompt: Prompt) -> bool:
     """Whether something can be put behind the newest turn: not where the answer has begun."""
     newest = rewrite.newest(body)
     return newest is not None and (not prompt.origin or newest in prompt.origin)

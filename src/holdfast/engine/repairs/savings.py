@@ -219,7 +219,7 @@ class RepairShadows:
     def judged(self, prepared: PreparedCall, usage: Usage, cache: CacheSettings) -> Saving | None:
         """What repairs would have saved of a call, where that is known at once: 0 where nothing is suggested for its
         lane. None where it has to be played, and where nobody asks for it."""
-        if not self._is_asked(prepared, usage, cache) or self._shadow(prepared) is not None:
+        if not self._is_wanted(prepared, usage, cache) or self._shadow(prepared) is not None:
             return None
         return None if is_suggested(prepared.repairs) else self._counted(usage, Saving(Decimal(0), exact=False))
 
@@ -233,7 +233,7 @@ class RepairShadows:
         save: Callable[[Saving], None],
     ) -> None:
         """Queue a call that was billed, if it has to be played; `save` is given what repairs would have saved of it."""
-        if not self._is_asked(prepared, usage, cache) or prepared.repairs_save is not None:
+        if not self._is_wanted(prepared, usage, cache) or prepared.repairs_save is not None:
             return
         if _size(prepared) > LARGEST:
             self._forget(prepared)
@@ -250,7 +250,7 @@ class RepairShadows:
         """Until everything is played that was queued."""
         self._worker.flush()
 
-    def _is_asked(self, prepared: PreparedCall, usage: Usage, cache: CacheSettings) -> bool:
+    def _is_wanted(self, prepared: PreparedCall, usage: Usage, cache: CacheSettings) -> bool:
         """Whether anybody asks for it: not at other levels, and not where a subscription pays."""
         observed = prepared.lane.observed or is_subscription(prepared.lane.tenant)
         asked = cache.repair == "suggest" and not observed and usage.cost is not None

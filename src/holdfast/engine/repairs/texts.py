@@ -64,7 +64,7 @@ def find_inserts(work: Work) -> None:
 def _in_front(work: Work, number: int, inserts: list[InsertedText]) -> list[InsertedText]:
     """Return those of the inserts after a block that precede what follows it here. A turn sent again with other values
     may have two answers, with more inserted before the second."""
-    after = next((n for n in range(number + 1, len(work.prompt.blocks)) if _is_said(work, n)), None)
+    after = next((n for n in range(number + 1, len(work.prompt.blocks)) if _is_content(work, n)), None)
     if after is None or not inserts:
         return inserts
     follower = work.first_digest(after)[:_FOLLOWER]
@@ -77,7 +77,7 @@ def _in_front(work: Work, number: int, inserts: list[InsertedText]) -> list[Inse
     return inserts
 
 
-def _is_said(work: Work, number: int) -> bool:
+def _is_content(work: Work, number: int) -> bool:
     """Whether a block is neither a thought, which may be gone from the next request, nor a note of the client's."""
     block = work.prompt.blocks[number]
     return block.kind not in FINAL and block.role not in ("system", "developer")
@@ -141,10 +141,10 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slot
     before = first_bytes.recall(work, kept.text, kept.patch, (literal,))
     fresh = FirstText(digest, work.memory.keep(literal))
     if before is None:
-        return _begin_anew(work, place, fresh, literal, slots, "repair_forgotten" if kept.applied or slots else None)
+        return _start_again(work, place, fresh, literal, slots, "repair_forgotten" if kept.applied or slots else None)
     if max(len(before), len(literal)) > LONGEST:
-        return _begin_anew(work, place, fresh, literal, slots)
-    above, below = _around(work, place)
+        return _start_again(work, place, fresh, literal, slots)
+    above, below = _neighbours(work, place)
     diff = texts.compare(first := string_of(before) or "", now, place, above, below)
     if diff.repairable:
         applied = work.on and (diff.exact or not work.narrow)
@@ -162,17 +162,17 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slot
         else:
             fresh.split, fresh.head = diff.stable, _head(now, diff.stable)
     ours = kept.applied and diff.only_values  # the client's text is as repairable as it was, but for what we allow
-    return _begin_anew(work, place, fresh, literal, slots, "volatile_system_changed" if ours else None)
+    return _start_again(work, place, fresh, literal, slots, "volatile_system_changed" if ours else None)
 
 
-def _around(work: Work, place: int) -> tuple[list[str], list[str]]:
+def _neighbours(work: Work, place: int) -> tuple[list[str], list[str]]:
     """Return the client's system texts before and after one."""
     spans = [rewrite.text_span(work.body, work.origin[number]) for number in work.texts]
     found = ["" if span is None else string_of(work.body.raw[slice(*span)]) or "" for span in spans]
     return found[:place], found[place + 1 :]
 
 
-def _begin_anew(
+def _start_again(
     work: Work, place: int, fresh: FirstText, literal: bytes, slots: list[bytes], reason: str | None = None
 ) -> bytes:
     """The client's text becomes the first one. What history says of it may not be true any more."""

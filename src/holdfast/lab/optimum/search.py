@@ -66,7 +66,7 @@ def optimal(
     if not calls:
         return Optimum(Decimal(0), ())
     best = _Search(calls, model, pings=pings, patience=patience).run()
-    plan, pings_made = _told(best.step)
+    plan, pings_made = _decisions(best.step)
     return Optimum(prices(model).tokens(best.cost), plan, pings_made)
 
 
@@ -81,7 +81,7 @@ def _check(calls: Sequence[TimedCall], model: ModelFacts) -> None:
         raise HoldfastError(f"call {late + 1} starts before call {late}; give the calls in the order of their start.")
 
 
-def _told(step: PlanStep | None) -> tuple[MarkerPlan, tuple[PlannedPing, ...]]:
+def _decisions(step: PlanStep | None) -> tuple[MarkerPlan, tuple[PlannedPing, ...]]:
     """The decisions from the first to the last: markers per call, and all pings."""
     plan: list[tuple[Mark, ...]] = []
     pings: list[PlannedPing] = []
@@ -143,10 +143,10 @@ class _Search:
                 later for state in states for later in self._keepalive.until(state, at, number, self._limit(number))
             ]
             states = self._frontier.prune(states, number - 1, at)
-        ready = (self._given(arrived(state, at), number) for state in states)
+        ready = (self._warm_state(arrived(state, at), number) for state in states)
         return [state for state in ready if self._least_of(state, number, begins=True) <= self._known.cost]
 
-    def _given(self, state: SearchState, number: int) -> SearchState:
+    def _warm_state(self, state: SearchState, number: int) -> SearchState:
         """The state with the entry that a call finds whatever was done before (`TimedCall.warm`)."""
         warm = self._calls[number].warm
         if warm is None or any(entry.key == warm.key and entry.expires >= warm.expires for entry in state.live):

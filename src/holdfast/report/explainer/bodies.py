@@ -244,7 +244,7 @@ def shown(
     finding = None if expectation is None else judge(expectation, usage, rates, ANY_LOSS, tolerance=DEFAULTS)
     if finding is None:
         return None
-    finding = _known_better(finding, expired)
+    finding = _corrected(finding, expired)
     place = locate(seen.body, seen.prepared.prompt, seen.earlier, finding.divergence)
     marks = seen.prepared.plan.marks
     cure = cure_for(
@@ -266,7 +266,7 @@ def _expected(seen: ComparedBody, expected: int) -> Expectation | None:
     return replace(expectation, expected=expected, counted=True)
 
 
-def _known_better(finding: Finding, expired: float | None) -> Finding:
+def _corrected(finding: Finding, expired: float | None) -> Finding:
     """Return the finding with what the core cannot know here or does not count against a client.
 
     It compares with the previous request only: an earlier part with a shorter lifetime may have expired. And a request

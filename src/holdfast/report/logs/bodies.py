@@ -94,7 +94,7 @@ def is_mine(path: Path, start: bytes) -> bool:
         record_kind = kind(members)
         if record_kind is None and not _is_empty_request(members) and not _is_bill(members):
             continue
-        if record_kind != "dialogue" or any(_goes_on(before, members) for before in seen):
+        if record_kind != "dialogue" or any(_same_conversation(before, members) for before in seen):
             return True
         seen.append(members)
     return False
@@ -113,7 +113,7 @@ def _is_bill(members: Members) -> bool:
     return answer.usage is not None and bool(name_of(members, MODEL) or answer.model)
 
 
-def _goes_on(one: Members, other: Members) -> bool:
+def _same_conversation(one: Members, other: Members) -> bool:
     """Whether two lines are requests of one conversation, not two conversations."""
     session = name_of(one, SESSION)
     if session and session == name_of(other, SESSION):
@@ -162,7 +162,7 @@ class Requests:
         headers = headers_of(logged_body.headers)
         client = client_of(headers) or _client(members)
         name, previous = named(headers, body, client), previous_response(body)
-        if is_side(_known(client), body):
+        if is_side(_client_name(client), body):
             session = self._who(members, name).session
             session = self._runs.get(session, session)
             agent = SIDE + self.threads.find(f"{session}\0{SIDE}", history_of(body), is_named=False)
@@ -278,7 +278,7 @@ def _client(members: Members) -> str:
     return name_of(members, CLIENT) or client_of({"user-agent": name_of(members, USER_AGENT)})
 
 
-def _known(client: str) -> str:
+def _client_name(client: str) -> str:
     """The client as identity knows it, where a log has its version behind the name."""
     return next((name for name in KNOWN_CLIENTS if client == name or client.startswith(f"{name}-")), client)
 

@@ -310,7 +310,7 @@ class Rollout:
         model = named(self._provider, self._model)
         added = self._said.new(model, answer)
         reset = self._cuts.reason(self._branch, model)  # also if it is known: what follows may be compared with it
-        if self._known(tokens, response):
+        if self._is_repeated(tokens, response):
             return
         self._release()
         read = min(tokens.cached_input_tokens, tokens.input_tokens)
@@ -335,7 +335,7 @@ class Rollout:
         )
         self._held, self._may_summarise = (logged, response), not calls
 
-    def _known(self, tokens: CodexTokens, response: str | None) -> bool:
+    def _is_repeated(self, tokens: CodexTokens, response: str | None) -> bool:
         """Whether a request has been given: by its name, or by its place in the running total, as far as the beginning
         of the file repeats another."""
         first_time, family = self._threads.given.first_time, self._family

@@ -91,7 +91,7 @@ def _session(store: SqliteStore, file: str, tenant: str, session: str, name: str
     seen: set[str] = set()  # of the moment at which a page ended: the next one begins with it
     while True:
         page, last = _page(store, tenant, session, start, seen)
-        breaks = _told_of(store, tenant, session, page)
+        breaks = _stored_findings(store, tenant, session, page)
         for call in page:
             if call.usage is not None:
                 yield _logged(call, f"{file}:{call.id}", name, agents.of(call), breaks.get(call.id))
@@ -142,7 +142,7 @@ class _Agents:
         return agent if count == 1 else f"{agent}#{count}"
 
 
-def _told_of(store: SqliteStore, tenant: str, session: str, calls: list[Call]) -> dict[str, LoggedBreak]:
+def _stored_findings(store: SqliteStore, tenant: str, session: str, calls: list[Call]) -> dict[str, LoggedBreak]:
     """What was found when the calls were made, which is stored when they end."""
     if not calls:
         return {}

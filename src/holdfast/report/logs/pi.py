@@ -113,7 +113,7 @@ class SessionFile:
         elif entry.type == "message" and entry.message:
             message = _MESSAGE(entry.message)
             if message.role == "assistant":
-                request = self._request(place, message, is_copy=self._known(entry))
+                request = self._request(place, message, is_copy=self._is_repeated(entry))
             self._growth().says(*_said(message))
         self._asked = entry.timestamp or self._asked
         return request
@@ -121,7 +121,7 @@ class SessionFile:
     def _growth(self) -> Growth:
         return self._said.setdefault(self._agent, Growth())
 
-    def _known(self, entry: _Entry) -> bool:
+    def _is_repeated(self, entry: _Entry) -> bool:
         """Whether an entry is older than the file that it is in, a copy, or was given before."""
         at = None if self._forked is None else seconds(entry.timestamp)
         if at is not None and self._forked is not None and at < self._forked:

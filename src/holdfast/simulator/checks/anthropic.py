@@ -384,7 +384,7 @@ def _marker_path(body: Body, marker: Marker) -> str:
     path = block.path.replace("[", ".").replace("]", "")
     if not marker.nested:
         return path
-    index = next((i for i, at in enumerate(_held(body, marker)) if at == marker.at), None)
+    index = next((i for i, at in enumerate(_inner_offsets(body, marker)) if at == marker.at), None)
     return f"{path}.content" if index is None else f"{path}.content.{index}"
 
 
@@ -397,7 +397,7 @@ def _tag(body: Body, dialect: Dialect, marker: Marker) -> str:
     return ".custom" if kind == "tool" else f".{kind}"
 
 
-def _held(body: Body, marker: Marker) -> list[int]:
+def _inner_offsets(body: Body, marker: Marker) -> list[int]:
     """Where the blocks inside the marker's block begin."""
     content = scan.member_at(body.raw, body.blocks[_block(marker)].start, "content")
     if content is None or body.raw[content.start : content.start + 1] != b"[":
@@ -406,5 +406,5 @@ def _held(body: Body, marker: Marker) -> list[int]:
 
 
 def _is_last(body: Body, marker: Marker) -> bool:
-    held = _held(body, marker)
+    held = _inner_offsets(body, marker)
     return bool(held) and held[-1] == marker.at

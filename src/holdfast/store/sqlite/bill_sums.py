@@ -140,7 +140,7 @@ class BillQuestions(Questions, Store):
                 parts,
                 _unanswered(connection, question),
                 _pending(connection, question),
-                _gone(connection, question),
+                _pruned_hours(connection, question),
                 _callers(connection, question),
             )
 
@@ -227,7 +227,7 @@ def _pending(connection: sqlite3.Connection, question: BillQuestion) -> list[Cal
     return [read_call(row) for row in rows]
 
 
-def _gone(connection: sqlite3.Connection, question: BillQuestion) -> list[GoneHour]:
+def _pruned_hours(connection: sqlite3.Connection, question: BillQuestion) -> list[GoneHour]:
     """The whole hours of the window that count more calls than are stored."""
     window = "hour >= ? AND hour <= ? AND (? IS NULL OR tenant = ?)"
     end = 2**62 if question.end is None else question.end

@@ -76,7 +76,7 @@ def forget(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
         for table in _tables(connection):
             connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))
         if "knowledge" in gone or "knowledge_tenants" in gone:
-            _index_anew(connection)
+            _rebuild_index(connection)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -110,7 +110,7 @@ def _tables(connection: sqlite3.Connection) -> list[str]:
     ]
 
 
-def _index_anew(connection: sqlite3.Connection) -> None:
+def _rebuild_index(connection: sqlite3.Connection) -> None:
     """The index has no copy of what it was given: it is emptied, and given what is left."""
     connection.execute("INSERT INTO knowledge_fts (knowledge_fts) VALUES ('delete-all')")
     left = connection.execute(

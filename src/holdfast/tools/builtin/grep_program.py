@@ -238,13 +238,13 @@ class GrepSearch:
     def _row(self, number: int, mark: str, line: str, at: int) -> None:
         start = max(0, at - BEFORE) if len(line) > SHOWN else 0
         end = min(len(line), start + SHOWN)
-        start, end = start - _word(line[:start][::-1]), end + _word(line[end:])
+        start, end = start - _cut_word_length(line[:start][::-1]), end + _cut_word_length(line[end:])
         shown = line[start:end]
         cut = "…" if start else "", "…" if end < len(line) else ""
         self._out.write(f"{number}{mark}{cut[0]}{shown}{cut[1]}\n".replace("\0", "\ufffd"))
 
 
-def _word(rest: str) -> int:
+def _cut_word_length(rest: str) -> int:
     """Return the length of a cut word's rest, since half a key is not recognised as one. Longer text is no word."""
     match = _WORD.match(rest, 0, LONGEST_WORD + 1)
     length = match.end() if match else 0

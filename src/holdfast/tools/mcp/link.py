@@ -161,9 +161,9 @@ class ServerLink:
         if connection.changed and (early := self._not_before - time.monotonic()) > 0:
             asyncio.get_running_loop().call_later(early, self._wake.set)
         elif connection.changed:
-            await self._again(connection)
+            await self._refresh_tools(connection)
 
-    async def _again(self, connection: ServerConnection) -> None:
+    async def _refresh_tools(self, connection: ServerConnection) -> None:
         """Ask for the list of tools once more. A list that cannot be had leaves what is there."""
         before = _described(self.tools)
         try:
