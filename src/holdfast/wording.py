@@ -1,5 +1,6 @@
 """Values in words, the same in every report: text that is safe to show, counts, dollars."""
 
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
 UNKNOWN = "unknown"
@@ -14,6 +15,12 @@ def printable(text: object) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 call`, `2,000 calls`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str], word: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *first, last = names
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def dollars(value: Decimal | None, *, signed: bool = False) -> str:

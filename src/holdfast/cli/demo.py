@@ -26,7 +26,7 @@ from holdfast import facts
 from holdfast.demo import CLIENT_RUNS, CarelessClient, MechanismSaving, agent_savings, client_savings, session
 from holdfast.errors import HoldfastError
 from holdfast.records.events import CacheBreak, CompactionCompleted, DelegateCompleted, SkillLoaded, ToolOffloaded
-from holdfast.wording import counted
+from holdfast.wording import counted, listed
 
 from . import completion, tables
 from .next_steps import program
@@ -218,12 +218,12 @@ def happened(agent: AgentRun, room: int | None) -> Iterator[str]:
     shorter = "; ".join(
         f"{tables.count(each.tokens_before)} tokens became {tables.count(each.tokens_after)}" for each in summaries
     )
-    away = _listed([f"{seconds / 60:.0f}" for seconds in agent.pauses])
+    away = [f"{seconds / 60:.0f}" for seconds in agent.pauses]
     yield from tables.wrapped(
         f"In the agent's session: {counted(agent.count(SkillLoaded), 'skill')} loaded on request, "
         f"{counted(agent.count(ToolOffloaded), 'long result')} put into files, news of memory told "
         f"{counted(agent.told, 'time')}, {counted(agent.count(DelegateCompleted), 'sub-agent')} at work side by side, "
-        f"{f'pauses of {away} minutes' if away else 'no pause'}, "
+        f"{f'pauses of {listed(away)} minutes' if away else 'no pause'}, "
         f"{f'old history summarized ({shorter})' if shorter else 'no summary of old history'}. "
         f"{'All files are as asked for, and their tests pass.' if agent.done else 'THE FILES ARE NOT AS ASKED FOR.'}",
         room,
@@ -319,7 +319,3 @@ def staying(address: str, home: Path) -> Iterator[str]:
     yield "What came through, what it cost, what broke (also: show, bill, breaks):"
     yield f"  HOLDFAST_HOME={shlex.quote(str(home))} {program()} sessions"
     yield "Ctrl-C ends it and removes what was stored."
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else "".join(words)

@@ -56,9 +56,6 @@ def _text(report: DoctorReport, room: int | None) -> Iterator[str]:
     if not report.problems and not report.warnings:
         yield "All is well."
     else:
-        counts = [counted(number, noun) for number, noun in _counts(report) if number]
+        states = (report.problems, "problem"), (report.warnings, "warning")
+        counts = [counted(number, noun) for number, noun in states if number]
         yield f"{' and '.join(counts)}."
-
-
-def _counts(report: DoctorReport) -> tuple[tuple[int, str], ...]:
-    return (report.problems, "problem"), (report.warnings, "warning")

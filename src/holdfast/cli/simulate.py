@@ -20,6 +20,7 @@ from holdfast.lab import NEEDED, RULES, TOLERANCE, Rule, TraceCalibration, calib
 from holdfast.report.logs import read
 from holdfast.simulator import Journal, Record, Simulator, SystemClock, VirtualClock, address_of, listen, serve
 from holdfast.simulator.script import ECHO, load_script
+from holdfast.wording import listed
 
 PORT = 8089
 
@@ -179,17 +180,13 @@ def calibrate_command(traces: tuple[Path, ...], without: tuple[Rule, ...], as_js
         )
     empty = [one.trace for one in calibrations if not one.compared]
     if empty:
-        raise HoldfastError(f"{_listed(empty)}: no request is left to compare; a lane's first is where it starts from.")
+        raise HoldfastError(f"{listed(empty)}: no request is left to compare; a lane's first is where it starts from.")
     short = [one.trace for one in calibrations if not one.enough]
     if short:
         raise HoldfastError(
-            f"{_listed(short)}: fewer than {NEEDED:.0%} of the requests agree"
-            + (f"; the rules were compared without {_listed(without)}." if without else ".")
+            f"{listed(short)}: fewer than {NEEDED:.0%} of the requests agree"
+            + (f"; the rules were compared without {listed(without)}." if without else ".")
         )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _summed(one: TraceCalibration) -> dict[str, object]:
@@ -206,7 +203,7 @@ def _told(one: TraceCalibration, all_rules: TraceCalibration, without: Sequence[
         usual = {each.number for each in all_rules.disagreements}
         more = [str(each.number) for each in one.disagreements if each.number not in usual]
         noticed = f"these disagree in addition: {', '.join(more)}" if more else "no other requests disagree"
-        lines.append(f"  without {_listed(without)}, {noticed}")
+        lines.append(f"  without {listed(without)}, {noticed}")
     if one.given:
         numbers = ", ".join(map(str, one.given))
         lines.append(f"  not compared, because what they read is where the rules start from: {numbers}")
@@ -214,12 +211,12 @@ def _told(one: TraceCalibration, all_rules: TraceCalibration, without: Sequence[
         ("What no model without the bytes can know:", True),
         ("What the rules did not foresee:", False),
     ):
-        listed = [each for each in one.disagreements if each.unknowable is unknowable]
-        if listed:
+        those = [each for each in one.disagreements if each.unknowable is unknowable]
+        if those:
             lines += ["", f"  {title}"]
             lines += [
                 f"  {each.number:6}  foreseen {each.predicted:>9,}  read {each.billed:>9,}  {each.why}"
-                for each in listed
+                for each in those
             ]
     return "\n".join(lines)
 

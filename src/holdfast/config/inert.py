@@ -19,6 +19,7 @@ from holdfast.config.keys import KEYS
 from holdfast.config.resolution import Config
 from holdfast.config.sections.settings import Settings
 from holdfast.notices import warn_once
+from holdfast.wording import listed
 
 Door = Literal["agent", "gateway", "sdk"]
 DOORS: tuple[Door, ...] = ("agent", "gateway", "sdk")
@@ -324,7 +325,7 @@ def _some(inert: list[Inert]) -> str:
     keys = [each.key for each in inert]
     if len(keys) > _MOST:
         return f"{', '.join(keys[: _MOST - 1])} and {len(keys) - _MOST + 1} more"
-    return " and ".join([", ".join(keys[:-1]), keys[-1]] if len(keys) > 1 else keys)
+    return listed(keys)
 
 
 def _flat(settings: Settings) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from holdfast.facts import ModelFacts, estimate_json
 from holdfast.records import Request, Usage
 from holdfast.report.logs import SIDECHAIN, Content, Shape, Trace, TraceStep, lanes
 from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Unreadable
+from holdfast.wording import listed
 
 from . import shape_blocks
 from .gaps import FIRST_TOKEN
@@ -160,8 +161,7 @@ def dialect_of(model: ModelFacts) -> Dialect:
     """Return the dialect of requests to a model."""
     if (dialect := _SPOKEN.get(model.provider)) is not None:
         return dialect
-    *others, last = sorted(_SPOKEN)
-    raise HoldfastError(f"requests to {model.ref} cannot be spelled; choose one of {', '.join(others)} or {last}.")
+    raise HoldfastError(f"requests to {model.ref} cannot be spelled; choose one of {listed(sorted(_SPOKEN), 'or')}.")
 
 
 def _read(trace: Trace, models: Models) -> Iterator[tuple[Prompt, Body]]:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from textwrap import wrap
 
+from holdfast.wording import counted
+
 from .findings import Cost, PrefixCheck, Rate, UnstableRequest, dollars, yearly
 
 MOST = 10
@@ -32,11 +34,12 @@ def failure(checked: PrefixCheck, rate: Rate, *, missing_markers: bool = False) 
 def nothing_compared(checked: PrefixCheck, refused: list[str], at_least: int) -> str:
     """The message of a check that has proved nothing."""
     lines = [
-        f"nothing was proved: {_some(checked.compared, 'request')} of {checked.requests} could be held against "
+        f"nothing was proved: {counted(checked.compared, 'request')} of {checked.requests} could be held against "
         f"an earlier one, and at least {at_least} had to be."
     ]
     if refused:
-        lines.append(f"{_some(len(refused), 'request was', 'requests were')} refused; the first: {refused[0]}")
+        were = "was" if len(refused) == 1 else "were"
+        lines.append(f"{counted(len(refused), 'request')} {were} refused; the first: {refused[0]}")
     elif not checked.requests:
         lines.append(
             "No request was recorded. A client that was made before the fixture has its own address: make it in the "
@@ -44,7 +47,7 @@ def nothing_compared(checked: PrefixCheck, refused: list[str], at_least: int) ->
         )
     elif checked.parts:
         lines.append(
-            f"{_some(checked.parts, 'request')} held only what was new, the provider has the rest: record them with "
+            f"{counted(checked.parts, 'request')} held only what was new, the provider has the rest: record them with "
             "prefix_recorder, which puts them together."
         )
     elif checked.requests > 1:
@@ -58,7 +61,7 @@ def _unstable(checked: PrefixCheck, rate: Rate) -> Iterator[str]:
     unstable = checked.unstable
     first, others = unstable[0], unstable[1:]
     yield (
-        f"the prompt prefix is not stable: {len(unstable)} of {_some(checked.requests, 'request')} "
+        f"the prompt prefix is not stable: {len(unstable)} of {counted(checked.requests, 'request')} "
         f"{'does' if len(unstable) == 1 else 'do'} not begin with what was sent before."
     )
     yield ""
@@ -69,7 +72,7 @@ def _unstable(checked: PrefixCheck, rate: Rate) -> Iterator[str]:
         for one in others[:MOST]:
             yield from _wrapped(_short(checked, one), "  ", "      ")
         if len(others) > MOST:
-            yield f"  … and {_some(len(others) - MOST, 'more')}"
+            yield f"  … and {len(others) - MOST:,} more"
     yield ""
     yield from _paragraph("", _sum(checked, rate))
 
@@ -103,7 +106,7 @@ def _place(one: UnstableRequest) -> str:
 
 
 def _cost(cost: Cost) -> str:
-    tokens = _some(cost.tokens, "token")
+    tokens = counted(cost.tokens, "token")
     if cost.today and cost.why:
         return f"nothing today: {cost.why}"
     if cost.today:
@@ -132,7 +135,7 @@ def _sum(checked: PrefixCheck, rate: Rate) -> str:
     once = sum((one.cost.dollars for one in unstable if one.cost.dollars is not None), Decimal(0))
     verb = "is" if all(one.cost.today for one in unstable) else "would be"
     return (
-        f"Together {dollars(once)} in these {_some(checked.requests, 'request')}. At {rate} that {verb} "
+        f"Together {dollars(once)} in these {counted(checked.requests, 'request')}. At {rate} that {verb} "
         f"{dollars(year)} a year ({dollars(year / 12)} a month); {models}, prices of {prices}."
     )
 
@@ -155,9 +158,3 @@ def _wrapped(text: str, first: str, margin: str) -> list[str]:
     return wrap(
         text, _WIDTH, initial_indent=first, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
     )
-
-
-def _some(count: int, one: str, many: str | None = None) -> str:
-    if many is None:
-        many = one if one == "more" else f"{one}s"
-    return f"{count:,} {one if count == 1 else many}"

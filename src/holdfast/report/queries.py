@@ -413,15 +413,4 @@ def _cost(each: ModelEffectiveness) -> Decimal | None:
 
 
 def _of(each: ModelEffectiveness, cost: Decimal | None, listed: Decimal | None) -> Effectiveness:
-    return Effectiveness(
-        model=each.model,
-        call_count=each.call_count,
-        uncached_tokens=each.uncached_tokens,
-        cached_tokens=each.cached_tokens,
-        creation_tokens=each.creation_tokens,
-        output_tokens=each.output_tokens,
-        hit_rate=each.hit_rate,
-        cache_write_share=each.cache_write_share,
-        cost=cost,
-        list_price=listed,
-    )
+    return Effectiveness(**asdict(each) | {"cost": cost, "list_price": listed})

@@ -16,6 +16,7 @@ from holdfast.cli.tables import cut, dollars
 from holdfast.config import printable
 from holdfast.records import Block, Text, ToolUse
 from holdfast.tools import DISCOVER_TOOLS, ToolAnswer, is_guide
+from holdfast.wording import counted
 
 DOT = " · "
 _JOINERS = "\u200c\u200d"
@@ -91,7 +92,7 @@ def cost_line(line: CostLine, delegated: Decimal = Decimal(0)) -> str:
     rate = "" if line.hit_rate is None else f" ({line.hit_rate:.0%})"
     parts = [
         one_line(line.model),
-        f"{line.calls:,} call{'' if line.calls == 1 else 's'}",
+        counted(line.calls, "call"),
         f"in {used.input:,}",
         f"read {used.read:,}{rate}",
         f"written {used.written:,}",
@@ -110,7 +111,7 @@ def cost_line(line: CostLine, delegated: Decimal = Decimal(0)) -> str:
     if line.resets:
         parts.append(f"reset: {', '.join(dict.fromkeys(line.resets))}")
     if line.breaks:
-        parts.append(f"{line.breaks:,} break{'' if line.breaks == 1 else 's'}, see /cache")
+        parts.append(f"{counted(line.breaks, 'break')}, see /cache")
     return DOT.join(parts)
 
 
@@ -149,7 +150,7 @@ def result_words(answer: ToolAnswer) -> tuple[str, str]:
     content = [each for each in answer.result.content if not (isinstance(each, Text) and is_guide(each.text))]
     lines = [line for line in clean(_text(content)).splitlines() if line.strip()]
     first = one_line(lines[0]) if lines else "no output"
-    notes = [] if len(lines) < 2 else [f"{len(lines) - 1:,} more line{'' if len(lines) == 2 else 's'}"]
+    notes = [] if len(lines) < 2 else [counted(len(lines) - 1, "more line")]
     if names := _found(answer):
         first, notes = one_line(f"found {', '.join(names)}"), []
     if len(content) < len(answer.result.content):

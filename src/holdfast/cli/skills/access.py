@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from holdfast.config import ROOTS, Config, Origin, load_config
 from holdfast.config import printable as printable_path
 from holdfast.errors import HoldfastError
 from holdfast.skills import FILE, Skill, SkillRoot, SkillStore, load_roots, roots_of
-from holdfast.wording import counted
+from holdfast.wording import counted, listed
 
 _NEAREST = 3
 
@@ -44,7 +44,7 @@ class InstalledSkills(Struct, frozen=True):
                 return f"{problem}: {printable(each.path)} is not loaded, {printable(each.reason)}"
         names = [skill.name for skill in self.skills.list_skills()]
         close = difflib.get_close_matches(name[:128].lower(), names, n=_NEAREST, cutoff=0.5)
-        hint = f"did you mean {either(close)}?" if close else "`holdfast skills list` lists what there is"
+        hint = f"did you mean {listed(close, 'or')}?" if close else "`holdfast skills list` lists what there is"
         return f"{problem}; {hint}"
 
 
@@ -56,12 +56,6 @@ def find() -> InstalledSkills:
         return InstalledSkills(
             config, roots, load_roots(roots, workspace=config.workspace, strict=config.settings.skills.strict)
         )
-
-
-def either(names: Sequence[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def near(path: Path) -> Path:

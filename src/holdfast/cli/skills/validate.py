@@ -26,10 +26,10 @@ from holdfast.skills import (
     validate_dir,
 )
 from holdfast.tools import mend
-from holdfast.wording import counted
+from holdfast.wording import counted, listed
 
 from ..store_options import json_option, print_json
-from .access import either, near, quiet
+from .access import near, quiet
 
 _BELOW = ("skills", ".holdfast/skills", ".claude/skills", ".agents/skills")
 
@@ -125,7 +125,7 @@ class _Check:
             self._add(near(path), why)
         if not self.checked:
             where = [str(near(root.path)) for root in self._roots]
-            missing = f"there are no skills in {either(where)}" if where else "skills.roots names no directory"
+            missing = f"there are no skills in {listed(where, 'or')}" if where else "skills.roots names no directory"
             raise HoldfastError(f"{printable(missing)}; `holdfast skills new NAME` makes one, or name a PATH")
 
     def _is_root(self, path: Path) -> bool:
@@ -194,7 +194,7 @@ def _is_skill(path: Path) -> bool:
 def _none_in(path: Path) -> str:
     problem = f"there are no skills in this directory: neither it nor one in it has a {FILE}"
     below = [str(path / each) for each in _BELOW if (path / each).is_dir()]
-    return f"{problem}; did you mean {either(below)}?" if below else problem
+    return f"{problem}; did you mean {listed(below, 'or')}?" if below else problem
 
 
 def _encodable(each: CheckedSkill) -> CheckedSkill:
