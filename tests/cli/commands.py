@@ -107,3 +107,17 @@ def holdfast(*arguments: str, cwd: Path, **environ: str) -> subprocess.Completed
         encoding="utf-8",
         check=False,
     )
+
+
+def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A line of a shell in which `holdfast` is the real program, in a home of its own."""
+    return subprocess.run(
+        ["bash", "-c", line.replace("holdfast", f"'{sys.executable}' -m holdfast", 1)],
+        cwd=cwd,
+        env=clean(cwd),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )

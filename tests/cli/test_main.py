@@ -18,7 +18,7 @@ from holdfast.cli.next_steps import has_store, logs, program, text
 from holdfast.errors import HoldfastError
 from holdfast.report.logs.discovery import places
 from holdfast.store import open_store
-from tests.cli.commands import clean, holdfast
+from tests.cli.commands import holdfast, shell
 
 
 @pytest.fixture
@@ -156,16 +156,7 @@ def test_a_reader_that_went_away_is_nothing_to_talk_about(tmp_path: Path, write:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_is_said_so(tmp_path: Path) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "holdfast", "config", "show"],
-            cwd=tmp_path,
-            env=clean(tmp_path),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+    done = shell("holdfast config show >/dev/full", tmp_path)
     assert done.returncode == 1
     assert done.stderr == "holdfast: the disk is full; free some space and try again\n"
 
@@ -227,14 +218,7 @@ def test_an_interrupt_ends_it_cleanly(
     ],
 )
 def test_without_standard_output_it_still_ends_well(tmp_path: Path, arguments: str) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f'"$0" -m holdfast {arguments} >&-', sys.executable],
-        cwd=tmp_path,
-        env=clean(tmp_path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = shell(f"holdfast {arguments} >&-", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -18,7 +18,7 @@ from holdfast import cli
 from holdfast.cli.memory import JOBS, command
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
-from tests.cli.commands import clean, holdfast, invoke, piped, run, shown
+from tests.cli.commands import clean, holdfast, invoke, piped, run, shell, shown
 from tests.cli.knowledge import database, remember
 
 pytestmark = pytest.mark.usefixtures("utc")
@@ -323,14 +323,7 @@ def test_a_reader_that_went_away(workspace: Path) -> None:
         for number in range(300):
             knowledge.add(f"Entry {number} " + "x" * 100, "y" * 500, everywhere=True)
     for job in ("list", "export"):
-        done = subprocess.run(
-            ["sh", "-c", f'"{sys.executable}" -m holdfast memory {job} | head -1'],
-            cwd=workspace,
-            env=clean(workspace),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = shell(f"holdfast memory {job} | head -1", workspace)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.count("\n") == 1
 
@@ -339,15 +332,7 @@ def test_a_reader_that_went_away(workspace: Path) -> None:
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed_are_no_traceback(workspace: Path, closed: str) -> None:
     for arguments in ("list", "add Title", "forget k0000000", "export", "import -"):
-        done = subprocess.run(
-            ["sh", "-c", f'"{sys.executable}" -m holdfast memory {arguments} {closed}'],
-            cwd=workspace,
-            env=clean(workspace),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = shell(f"holdfast memory {arguments} </dev/null {closed}", workspace)
         assert done.returncode in (0, 1), (arguments, done.stderr)
         assert "Traceback" not in done.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import stat
 import subprocess
 import sys
@@ -18,10 +17,11 @@ from click.testing import CliRunner
 from holdfast.cli.memory import command, edit, texts
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
-from tests.cli.commands import clean, holdfast, invoke, piped, refused, run, shown
+from tests.cli.commands import clean, holdfast, invoke, piped, refused, run, shell, shown
 from tests.cli.knowledge import database, entries, entry, remember
 from tests.cli.terminals import Program
 
+Editor = Callable[[str], None]
 pytestmark = pytest.mark.usefixtures("utc")
 
 
@@ -71,25 +71,9 @@ class TestAdd:
         assert len(entries(workspace)) == 2
 
     def test_bytes_that_are_no_text_are_no_traceback(self, workspace: Path) -> None:
-        done = subprocess.run(
-            [
-                os.fsencode(sys.executable),
-                b"-m",
-                b"holdfast",
-                b"memory",
-                b"add",
-                b"a\xffb",
-                b"c\xffd",
-                b"--project",
-                b"\xff",
-            ],
-            cwd=workspace,
-            env=clean(workspace),
-            capture_output=True,
-            check=False,
-        )
+        done = shell(r"holdfast memory add $'a\xffb' $'c\xffd' --project $'\xff'", workspace)
         assert done.returncode in (0, 1)
-        assert b"Traceback" not in done.stderr
+        assert "Traceback" not in done.stderr
 
     def test_control_characters_never_reach_the_terminal(self) -> None:
         done = CliRunner().invoke(command, ["add", "Col\x1b[31mour", "Be\x07ll"])
@@ -128,13 +112,13 @@ def kept(workspace: Path) -> list[Path]:
 
 
 class TestEditor:
-    def test_a_new_entry_is_written_in_it(self, workspace: Path, editor: Callable[[str], None]) -> None:
+    def test_a_new_entry_is_written_in_it(self, workspace: Path, editor: Editor) -> None:
         editor("text = 'Written in an editor.'")
         piped(command, "add", "Title")
         assert [each.content for each in entries(workspace)] == ["Written in an editor."]
         assert kept(workspace) == []
 
-    def test_it_opens_with_a_comment_that_is_taken_out(self, workspace: Path, editor: Callable[[str], None]) -> None:
+    def test_it_opens_with_a_comment_that_is_taken_out(self, workspace: Path, editor: Editor) -> None:
         editor("assert 'This comment is taken out' in text; text = '# Own heading' + text")
         piped(command, "add", "Title")
         assert [each.content for each in entries(workspace)] == ["# Own heading"]
@@ -144,12 +128,12 @@ class TestEditor:
         done = CliRunner().invoke(command, ["add", "Short", "-"], input=file.read_text().replace("x" * 8990, ""))
         assert (done.exit_code, entries(workspace)[0].content) == (0, "x" * 10)
 
-    def test_nothing_written_is_nothing_added(self, workspace: Path, editor: Callable[[str], None]) -> None:
+    def test_nothing_written_is_nothing_added(self, workspace: Path, editor: Editor) -> None:
         editor("pass")
         assert "no text" in refused("memory", "add", "Title")
         assert kept(workspace) == []
 
-    def test_an_entry_is_edited_as_markdown(self, workspace: Path, editor: Callable[[str], None]) -> None:
+    def test_an_entry_is_edited_as_markdown(self, workspace: Path, editor: Editor) -> None:
         id_ = remember(workspace, "Old title", "Old text.\n\n## A heading of its own", category="gotcha")
         editor(
             "text = text.replace('Old', 'New').replace('gotcha', 'pattern')"
@@ -163,9 +147,7 @@ class TestEditor:
         assert "- title: Old title" in out
         assert kept(workspace) == []
 
-    def test_whoever_edits_is_the_source_unless_the_text_names_another(
-        self, workspace: Path, editor: Callable[[str], None]
-    ) -> None:
+    def test_whoever_edits_is_the_source_unless_the_text_names_another(self, workspace: Path, editor: Editor) -> None:
         id_ = remember(workspace, "Title", source="an agent")
         editor("text = text.replace('Some', 'Any')")
         piped(command, "edit", id_, "--source", "a friend")
@@ -174,7 +156,7 @@ class TestEditor:
         piped(command, "edit", id_)
         assert entry(workspace, id_).source == "a colleague"
 
-    def test_it_can_be_moved_to_every_project(self, workspace: Path, editor: Callable[[str], None]) -> None:
+    def test_it_can_be_moved_to_every_project(self, workspace: Path, editor: Editor) -> None:
         id_ = remember(workspace, "Title")
         editor(
             "text = '\\n'.join('- project: everywhere' if l.startswith('- project') else l for l in text.split('\\n'))"
@@ -183,9 +165,7 @@ class TestEditor:
         assert entry(workspace, id_).project is None
 
     @pytest.mark.parametrize("change", ["pass", "text += '  \\n\\n'", "text = text.replace('\\n- id', '\\n* ID')"])
-    def test_left_as_it_was_nothing_is_changed(
-        self, workspace: Path, editor: Callable[[str], None], change: str
-    ) -> None:
+    def test_left_as_it_was_nothing_is_changed(self, workspace: Path, editor: Editor, change: str) -> None:
         id_ = remember(workspace, "Title")
         editor(change)
         assert "Nothing was changed" in piped(command, "edit", id_)
@@ -201,7 +181,7 @@ class TestEditor:
             "path.write_bytes(b'\\xff'); raise SystemExit(0)",
         ],
     )
-    def test_what_is_refused_is_not_lost(self, workspace: Path, editor: Callable[[str], None], change: str) -> None:
+    def test_what_is_refused_is_not_lost(self, workspace: Path, editor: Editor, change: str) -> None:
         id_ = remember(workspace, "Title")
         editor(change)
         said = refused("memory", "edit", id_)
@@ -210,7 +190,7 @@ class TestEditor:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert entry(workspace, id_).revision == 1
 
-    def test_what_was_kept_can_be_mended_and_imported(self, workspace: Path, editor: Callable[[str], None]) -> None:
+    def test_what_was_kept_can_be_mended_and_imported(self, workspace: Path, editor: Editor) -> None:
         id_ = remember(workspace, "Title")
         editor("text = text.replace('Some text.', 'Better.').replace('confidence: 1.0', 'confidence: many')")
         refused("memory", "edit", id_)
@@ -219,9 +199,7 @@ class TestEditor:
         piped(command, "import", str(file))
         assert (entry(workspace, id_).content, entry(workspace, id_).confidence) == ("Better.", 0.25)
 
-    def test_an_entry_that_was_changed_meanwhile_is_not_overwritten(
-        self, workspace: Path, editor: Callable[[str], None]
-    ) -> None:
+    def test_an_entry_that_was_changed_meanwhile_is_not_overwritten(self, workspace: Path, editor: Editor) -> None:
         id_ = remember(workspace, "Title")
         other = f"'{sys.executable}', '-m', 'holdfast', 'memory', 'edit', '{id_}', '--content', 'Theirs.'"
         editor(f"import subprocess; subprocess.run([{other}], check=True); text = text.replace('Some', 'My')")
@@ -231,7 +209,7 @@ class TestEditor:
         assert entry(workspace, id_).content == "Theirs."
 
     def test_an_editor_that_fails_or_is_not_there(
-        self, workspace: Path, editor: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+        self, workspace: Path, editor: Editor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         id_ = remember(workspace, "Title")
         editor("raise SystemExit(3)")
@@ -243,9 +221,7 @@ class TestEditor:
         assert kept(workspace) == []
 
     @pytest.mark.parametrize("left", ["", "path.mkdir();"])
-    def test_an_editor_that_takes_its_file_away(
-        self, workspace: Path, editor: Callable[[str], None], left: str
-    ) -> None:
+    def test_an_editor_that_takes_its_file_away(self, workspace: Path, editor: Editor, left: str) -> None:
         id_ = remember(workspace, "Title")
         editor(f"path.unlink(); {left} raise SystemExit(0)")
         assert "cannot be read" in refused("memory", "edit", id_)
@@ -319,15 +295,7 @@ class TestForget:
             closed.setattr(sys, "stdin", None)
             code, out, err = run("memory", "forget", id_)
         assert (code, out, "nobody answered" in err) == (1, "", True)
-        done = subprocess.run(
-            [sys.executable, "-m", "holdfast", "memory", "forget", id_],
-            cwd=workspace,
-            env=clean(workspace) | {"HOME": str(workspace / "home")},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = shell(f"HOME=$PWD/home holdfast memory forget {id_} </dev/null", workspace)
         assert (done.returncode, done.stdout) == (1, "")
         assert "nobody answered; --yes does it without asking" in done.stderr
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from holdfast import cli
 from holdfast.cli.skills import JOBS, access, command
 from holdfast.facts.tokens import heuristic_tokens
 from holdfast.skills.index import render_index
-from tests.cli.commands import clean, holdfast, invoke, piped, shown
+from tests.cli.commands import holdfast, invoke, piped, shell, shown
 from tests.skills.skill_files import skill_text, write_file, write_skill
 
 HOSTILE = "Fine\x1b[31m and\x07 \u202enot\u202c"
@@ -334,20 +333,6 @@ def test_without_a_home_of_its_own_and_without_a_store_nothing_is_made(
     assert list(workspace.iterdir()) == []
 
 
-def test_a_reader_that_went_away(tmp_path: Path) -> None:
-    for number in range(300):
-        write_skill(tmp_path / ".holdfast" / "skills", f"skill-{number}", description="x" * 1_000)
-    done = subprocess.run(
-        ["sh", "-c", f'"{sys.executable}" -m holdfast skills list | head -1'],
-        cwd=tmp_path,
-        env=clean(tmp_path),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout.split()[0], done.stderr) == ("NAME", "")
-
-
 def test_an_interrupt_ends_it_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -364,19 +349,6 @@ def test_a_wrong_configuration_is_one_sentence(workspace: Path, capsys: pytest.C
     assert capsys.readouterr().err.startswith("holdfast: ")
 
 
-def _in_a_shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    program = f"{sys.executable} -m holdfast"
-    return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line.replace("holdfast", program, 1)],
-        cwd=cwd,
-        env=clean(cwd),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-
-
 class TestInAPipe:
     """The real program, read by other programs."""
 
@@ -390,16 +362,16 @@ class TestInAPipe:
         return workspace
 
     def test_a_skill_is_one_line_with_its_whole_name_path_and_description(self, many: Path) -> None:
-        done = _in_a_shell("holdfast skills list | grep -- '^skill-with-a-rather-long-name-007 '", many)
+        done = shell("holdfast skills list | grep -- '^skill-with-a-rather-long-name-007 '", many)
         (line,) = done.stdout.splitlines()
         assert "  .holdfast/skills/skill-with-a-rather-long-name-007  " in line
         assert line.endswith("Does 7. " + " ".join(["Words."] * 100))
-        (short,) = _in_a_shell("holdfast skills list | grep '^pdf '", many).stdout.splitlines()
+        (short,) = shell("holdfast skills list | grep '^pdf '", many).stdout.splitlines()
         assert len(short) < 200, "the longest description widens no other line"
 
     def test_a_reader_that_stops_early_makes_no_noise(self, many: Path) -> None:
         for line in ("holdfast skills list | head -2", "holdfast skills list --json | head -2"):
-            done = _in_a_shell(line, many)
+            done = shell(line, many)
             assert (len(done.stdout.splitlines()), done.stderr) == (2, "")
 
 
