@@ -4,19 +4,13 @@ same asks done by the agent."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import pty
 import re
-import select
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -29,6 +23,7 @@ from holdfast.demo import runs, session
 from holdfast.demo.arms import ARMS
 from holdfast.errors import HoldfastError
 from holdfast.simulator import VirtualClock
+from tests.cli.terminals import Program
 
 NUMBER = re.compile(r"[\d,.]+")
 SAVING = re.compile(r"^  (.+?)  +(.+?)  +\$([\d.]+)  +(-?)\$([\d.]+)  +([\d.]+)x$", re.MULTILINE)
@@ -145,31 +140,17 @@ def test_a_model_without_prices_here_is_refused(model: str) -> None:
         CliRunner().invoke(command, ["--model", model], catch_exceptions=False)
 
 
-@contextlib.contextmanager
-def on_a_terminal(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The demo on a terminal, its process and our end of it; its files are in `folder`."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "demo", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TMPDIR": str(folder)},
-    )
-    os.close(theirs)
-    try:
-        yield process, ours
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
+def on_a_terminal(folder: Path) -> Program:
+    """The demo on a terminal; its files are in `folder`."""
+    environ = {**os.environ, "TMPDIR": str(folder)}
+    return Program("demo", "--turns", "2", cwd=folder, environ=environ, columns=400)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_on_a_terminal_a_gateway_stays_open_until_ctrl_c(tmp_path: Path) -> None:
-    with on_a_terminal(tmp_path, "--turns", "2") as (process, ours):
-        said = _until(ours, "Ctrl-C ends")
+    with on_a_terminal(tmp_path) as program:
+        said = program.until("Ctrl-C ends")
         address = re.search(r"ANTHROPIC_BASE_URL=(http://127\.0\.0\.1:\d+)", said)
         assert f"OPENAI_BASE_URL={address[1]}/v1" in said
         assert f"GOOGLE_GEMINI_BASE_URL={address[1]}" in said
@@ -178,8 +159,8 @@ def test_on_a_terminal_a_gateway_stays_open_until_ctrl_c(tmp_path: Path) -> None
         with urllib.request.urlopen(f"{address[1]}/healthz", timeout=10) as answer:
             assert answer.status == 200
         assert "2/2" in said  # progress, turn by turn
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        program.process.send_signal(signal.SIGINT)
+        assert program.ended() == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -187,11 +168,11 @@ def test_on_a_terminal_a_gateway_stays_open_until_ctrl_c(tmp_path: Path) -> None
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("moment", ["as the client sends it", "all but tool-order", "with everything", "no summary"])
 def test_ctrl_c_leaves_nothing_behind(moment: str, tmp_path: Path) -> None:
-    with on_a_terminal(tmp_path, "--turns", "2") as (process, ours):
-        _until(ours, moment)
-        process.send_signal(signal.SIGINT)
-        said = _until(ours, "interrupted")
-        assert process.wait(30) == 130
+    with on_a_terminal(tmp_path) as program:
+        program.until(moment)
+        program.process.send_signal(signal.SIGINT)
+        said = program.until("interrupted")
+        assert program.ended() == 130
     assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []
 
@@ -199,21 +180,11 @@ def test_ctrl_c_leaves_nothing_behind(moment: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP])
 def test_nor_does_another_end(sign: signal.Signals, tmp_path: Path) -> None:
-    with on_a_terminal(tmp_path, "--turns", "2") as (process, ours):
-        _until(ours, "all but tool-order")
-        process.send_signal(sign)
-        assert process.wait(30) == 128 + sign
+    with on_a_terminal(tmp_path) as program:
+        program.until("all but tool-order")
+        program.process.send_signal(sign)
+        assert program.ended() == 128 + sign
     assert list(tmp_path.iterdir()) == []
-
-
-def _until(terminal: int, words: str) -> str:
-    said, ends = "", time.monotonic() + 120
-    while words not in said and time.monotonic() < ends:
-        if select.select([terminal], [], [], 1)[0]:
-            with contextlib.suppress(OSError):
-                said += os.read(terminal, 65536).decode("utf-8", "replace")
-    assert words in said, said
-    return said
 
 
 def test_without_a_place_for_its_files_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
-import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from holdfast.records import usage
 from holdfast.simulator.faults import Fault, Options
 from holdfast.store import open_store
 from tests.cli.client_world import World
+from tests.cli.terminals import Program
 from tests.clients.agents import Agent
 from tests.clients.agents.claude_code import ClaudeCode
 from tests.clients.agents.codex import Codex
@@ -279,58 +278,34 @@ class TestEnd:
         assert "went past the gateway" in capfd.readouterr().err
 
     def test_ctrl_c_reaches_the_client_once_and_the_bill_still_comes(self, world: World) -> None:
-        code, shown = on_a_terminal(world, [*HERE, sys.executable, "-c", ASKED], until=b"ready", then=b"\x03")
+        code, shown = on_a_terminal(world, ASKED, until="ready")
         assert code == 3, shown
-        assert b"asked 1" in shown
-        assert b"went past the gateway" in shown
+        assert "asked 1" in shown
+        assert "went past the gateway" in shown
 
     @pytest.mark.usefixtures("interruptible")
     def test_what_was_billed_before_ctrl_c_is_told(self, world: World) -> None:
         """The provider has billed the prompt when its answer begins."""
         world.simulator.faults.add(Fault("stall", options=Options(seconds=60)))
-        code, shown = on_a_terminal(world, [*HERE, sys.executable, "-c", LISTENS], until=b"begun", then=b"\x03")
+        code, shown = on_a_terminal(world, LISTENS, until="begun")
         assert code == 128 + signal.SIGINT, shown
         (record,) = world.simulator.requests()
         billed = price(usage(writes=record["usage"]["written"], output=record["usage"]["output"]), "claude-sonnet-4-6")
         assert record["usage"]["written"]["5m"] > 4_000
-        told = re.search(rb"holdfast: 1 call for ~\$([0-9.]+)", shown)
+        told = re.search(r"holdfast: 1 call for ~\$([0-9.]+)", shown)
         assert told is not None, shown
         assert billed.cost is not None
-        assert abs(Decimal(told[1].decode()) - billed.cost) < Decimal("0.001"), (shown, billed)
-        assert b"the rest is estimated" in b" ".join(shown.split())
+        assert abs(Decimal(told[1]) - billed.cost) < Decimal("0.001"), (shown, billed)
+        assert "the rest is estimated" in " ".join(shown.split())
 
 
-def on_a_terminal(world: World, command: list[str], until: bytes, then: bytes) -> tuple[int, bytes]:
-    """Run a program on a terminal of its own and type something when it has said something."""
-    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
-    taking = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", taking, *command],
-        cwd=world.root,
-        env=world.environment,
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-    )
-    os.close(slave)
-    shown, typed, deadline = b"", False, time.monotonic() + PATIENCE
-    try:
-        while time.monotonic() < deadline:
-            if select.select([master], [], [], 0.1)[0]:
-                try:
-                    shown += os.read(master, 65_536)
-                except OSError:  # nobody has the terminal any more
-                    break
-            if until in shown and not typed:
-                typed = bool(os.write(master, then))
-        return process.wait(5), shown
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        os.close(master)
+def on_a_terminal(world: World, client: str, until: str) -> tuple[int, str]:
+    """Run a client on a terminal of its own, and press Ctrl-C when it has said something."""
+    command = ("run", "--", sys.executable, "-c", client)
+    with Program(*command, cwd=world.root, environ=world.environment, columns=400) as program:
+        program.until(until)
+        program.press_ctrl_c()
+        return program.ended(), program.text
 
 
 @pytest.mark.parametrize("agent", [ClaudeCode(), Codex()], ids=lambda agent: agent.name)
