@@ -174,11 +174,15 @@ def test_where_the_gateway_goes_through_a_proxy_that_gets_the_connection(monkeyp
     assert got == [b""]
 
 
-def test_upstreams_that_fail_in_different_ways_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def upstreams_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = closed.getsockname()[1]
     for name in ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER"):
         monkeypatch.setenv(f"HOLDFAST_UPSTREAM_{name}", f"http://127.0.0.1:{nobody}")
+
+
+def test_upstreams_that_fail_in_different_ways_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    upstreams_are_gone(monkeypatch)
     monkeypatch.setenv("HOLDFAST_UPSTREAM_GEMINI", "http://a..b")
     assert [line.state for line in of(_all(), "upstream")] == ["warning"] * 4
 
@@ -204,10 +208,7 @@ def test_upstreams_are_connected_to_and_asked_nothing(monkeypatch: pytest.Monkey
 
 
 def test_without_a_network_one_warning_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        nobody = closed.getsockname()[1]
-    for name in ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER"):
-        monkeypatch.setenv(f"HOLDFAST_UPSTREAM_{name}", f"http://127.0.0.1:{nobody}")
+    upstreams_are_gone(monkeypatch)
     (line,) = of(_all(), "upstream")
     assert (line.state, line.what.startswith("none of 4 can be reached")) == ("warning", True)
 

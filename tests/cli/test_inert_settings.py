@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import sys
@@ -87,17 +86,13 @@ def test_chat_says_it_of_its_own_agent_and_model(
     assert ("cache.gemini.enabled has no effect in the agent" in " ".join(done.err.split())) is said
 
 
-def test_open_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_open_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.delenv("HOLDFAST_CACHE_PLACEMENT")
     monkeypatch.setenv("HOLDFAST_CACHE_KEEPALIVE_BREAKER", "5")
-
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING):
         for _ in range(2):
             async with open_agent(tmp_path, home=tmp_path / "home", provider=Simulated(Simulator())):
                 pass
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(main())
     assert [record.getMessage() for record in caplog.records] == [BREAKER.format(door="the agent")]
 
 
@@ -124,18 +119,14 @@ def test_facts_of_ones_own_for_the_clients_of_sdks(caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.parametrize(("key", "value"), [("cache.repair", "on"), ("cache.client_markers", "manage")])
-def test_what_is_for_clients_is_said_to_a_program_that_gives_it_to_its_agent(
+async def test_what_is_for_clients_is_said_to_a_program_that_gives_it_to_its_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, key: str, value: str
 ) -> None:
     monkeypatch.delenv("HOLDFAST_CACHE_PLACEMENT")
-
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING):
         given = {"home": tmp_path / "home", "provider": Simulated(Simulator())}
         async with open_agent(tmp_path, flags={key: value}, **given):  # type: ignore[arg-type]
             pass
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(main())
     assert [record.getMessage() for record in caplog.records] == [
         f"{key} has no effect in the agent: it is for clients of the gateway and of the SDKs only."
     ]

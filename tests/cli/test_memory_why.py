@@ -169,42 +169,32 @@ def test_a_change_that_no_note_has_room_for_is_told_to_nobody(workspace: Path, m
     assert "what it says now is told to nobody before" in now(first)["text"]
 
 
-def test_of_a_block_that_changed_no_entry_is_said_to_have_changed(
+async def test_of_a_block_that_changed_no_entry_is_said_to_have_changed(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_MEMORY_PLACEMENT", "blocks")
     kept, gone = remember(workspace, "Deploy here"), remember(workspace, "Deploy there")
-
-    async def main() -> None:
-        async with open_agent(workspace, provider=Simulated(Simulator())) as sessions:
-            session = await sessions.create()
-            await session.ask("How do I deploy?")
-            Knowledge(sessions.store, sessions.tenant).forget(gone)
-            await session.ask("And now?")
-
-    asyncio.run(main())
+    async with open_agent(workspace, provider=Simulated(Simulator())) as sessions:
+        session = await sessions.create()
+        await session.ask("How do I deploy?")
+        Knowledge(sessions.store, sessions.tenant).forget(gone)
+        await session.ask("And now?")
     out = piped(command, "why", kept)
     assert "the block had changed" in out
     assert "it had changed" not in out
 
 
 @pytest.mark.parametrize("placement", ["deltas", "blocks"])
-def test_a_call_names_what_was_put_into_its_lane_by_then(
+async def test_a_call_names_what_was_put_into_its_lane_by_then(
     workspace: Path, placement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_MEMORY_PLACEMENT", placement)
     liked = remember(workspace, "Answers are brief", category="preference")
     deploy = remember(workspace, "Deploy to staging", everywhere=True)
-
-    async def main() -> None:
-        async with open_agent(workspace, provider=Simulated(Simulator())) as sessions:
-            session = await sessions.create()
-            await session.ask("How do I deploy to staging?")
-            Knowledge(sessions.store, sessions.tenant).add(
-                "Later", "Deploy on Mondays.", everywhere=True, id="k0000000"
-            )
-
-    asyncio.run(main())
+    async with open_agent(workspace, provider=Simulated(Simulator())) as sessions:
+        session = await sessions.create()
+        await session.ask("How do I deploy to staging?")
+        Knowledge(sessions.store, sessions.tenant).add("Later", "Deploy on Mondays.", everywhere=True, id="k0000000")
     with open_store(database(workspace)) as store:
         [made] = store.calls("local")
     text = piped(show, made.id)

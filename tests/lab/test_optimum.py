@@ -236,15 +236,22 @@ def model_for(rng: random.Random, *, raises: bool = False) -> ModelFacts:
     return raising(model) if raises else model
 
 
+def random_session(
+    seed: int, *, raises: bool, most: int = 4, gaps: Sequence[int] = (1, 50, 200, 299, 300, 301, 600, 1500, 3600, 3601)
+) -> tuple[random.Random, ModelFacts, list[TimedCall]]:
+    """What these numbers make: a model and a few calls, which overlap or not."""
+    rng = random.Random(seed)
+    model = model_for(rng, raises=raises)
+    calls = random_calls(rng, rng.randint(2, most), rng.randint(2, most), gaps, rng.choice([[1], [1, 60, 250, 400]]))
+    return rng, model, calls
+
+
 @pytest.mark.unmeasured
 @BOTH
 @pytest.mark.parametrize("batch", range(4))
 def test_no_choice_of_markers_is_cheaper(batch: int, raises: bool) -> None:
     for seed in range(batch * 60, batch * 60 + 60):
-        rng = random.Random(seed)
-        model = model_for(rng, raises=raises)
-        gaps = [1, 50, 200, 299, 300, 301, 600, 1500, 3600, 3601]
-        calls = random_calls(rng, rng.randint(2, 4), rng.randint(2, 4), gaps, rng.choice([[1], [1, 60, 250, 400]]))
+        _, model, calls = random_session(seed, raises=raises)
         assert best(calls, model) == Exhaustive(calls, model, pings=False).cost(), seed
 
 
@@ -254,10 +261,7 @@ def test_no_choice_of_markers_is_cheaper(batch: int, raises: bool) -> None:
 def test_nor_is_one_where_others_have_left_entries_behind(batch: int, raises: bool) -> None:
     cheaper = 0
     for seed in range(batch * 60, batch * 60 + 60):
-        rng = random.Random(seed)
-        model = model_for(rng, raises=raises)
-        gaps = [1, 50, 200, 299, 300, 301, 600, 1500, 3600, 3601]
-        cold = random_calls(rng, rng.randint(2, 4), rng.randint(2, 4), gaps, rng.choice([[1], [1, 60, 250, 400]]))
+        rng, model, cold = random_session(seed, raises=raises)
         calls = warmed(rng, cold)
         found = best(calls, model)
         assert found == Exhaustive(calls, model, pings=False).cost(), seed
@@ -271,10 +275,8 @@ def test_nor_is_one_where_others_have_left_entries_behind(batch: int, raises: bo
 def test_no_choice_of_markers_and_pings_is_cheaper(batch: int, raises: bool) -> None:
     paid = 0
     for seed in range(batch * 100, batch * 100 + 100):
-        rng = random.Random(seed)
-        model = model_for(rng, raises=raises)
         gaps = [1, 50, 299, 300, 301, 600, 700, 900] if batch < 3 else [1, 250, 301, 3000, 3600, 3700, 7300]
-        calls = random_calls(rng, rng.randint(2, 3), rng.randint(2, 3), gaps, rng.choice([[1], [1, 60, 250, 400]]))
+        _, model, calls = random_session(seed, raises=raises, most=3, gaps=gaps)
         found = best(calls, model, pings=True)
         assert found == Exhaustive(calls, model, pings=True).cost(), seed
         paid += found < best(calls, model)

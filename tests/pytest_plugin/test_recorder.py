@@ -273,7 +273,7 @@ def test_requests_of_another_test_do_not_come_up_here() -> None:
             assert (before.requests, after.requests) == ((), ())
 
 
-def test_clients_without_a_socket(prefix_recorder: Recorder) -> None:
+async def test_clients_without_a_socket(prefix_recorder: Recorder) -> None:
     """A client of the SDKs' own library that answers in this process, wherever it is told to go."""
     http = prefix_recorder.http_client()
     with anthropic.Anthropic(base_url="https://api.anthropic.com", http_client=http) as client:
@@ -283,14 +283,10 @@ def test_clients_without_a_socket(prefix_recorder: Recorder) -> None:
             with client.messages.stream(model=CLAUDE, max_tokens=50, messages=said) as stream:
                 said.append({"role": "assistant", "content": stream.get_final_message().content})
     assert prefix_recorder.assert_stable().compared == 2
-
-    async def run() -> None:
-        client = prefix_recorder.http_client(asynchronous=True)
-        async with openai.AsyncOpenAI(base_url="https://api.openai.com/v1", http_client=client) as asking:
-            await asking.chat.completions.create(model=GPT, messages=[{"role": "user", "content": "Hi."}])
-
     prefix_recorder.clear()
-    asyncio.run(run())
+    client = prefix_recorder.http_client(asynchronous=True)
+    async with openai.AsyncOpenAI(base_url="https://api.openai.com/v1", http_client=client) as asking:
+        await asking.chat.completions.create(model=GPT, messages=[{"role": "user", "content": "Hi."}])
     assert [one.path for one in prefix_recorder] == ["/v1/chat/completions"]
 
 
@@ -299,7 +295,7 @@ ANSWER |= {"content": [{"type": "text", "text": "Yes."}], "usage": {"input_token
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-def test_a_transport_around_that_of_the_test(prefix_recorder: Recorder, library: Any) -> None:
+async def test_a_transport_around_that_of_the_test(prefix_recorder: Recorder, library: Any) -> None:
     """Tests that answer their clients themselves have them recorded on the way."""
     closed = []
 
@@ -321,14 +317,10 @@ def test_a_transport_around_that_of_the_test(prefix_recorder: Recorder, library:
         client.get("https://api.anthropic.com/v1/models")
     assert prefix_recorder.assert_stable().compared == 1
     assert "secret" not in repr(prefix_recorder.requests)
-
-    async def run() -> None:
-        transport = prefix_recorder.transport(inner)
-        async with library.AsyncClient(transport=transport) as client:
-            body = {"model": CLAUDE, "max_tokens": 50, "messages": said[:1]}
-            assert (await client.post("https://api.anthropic.com/v1/messages", json=body)).json() == ANSWER
-
-    asyncio.run(run())
+    transport = prefix_recorder.transport(inner)
+    async with library.AsyncClient(transport=transport) as client:
+        body = {"model": CLAUDE, "max_tokens": 50, "messages": said[:1]}
+        assert (await client.post("https://api.anthropic.com/v1/messages", json=body)).json() == ANSWER
     assert len(prefix_recorder) == 3
     assert closed == ["close", "aclose"]
 

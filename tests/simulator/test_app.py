@@ -398,7 +398,7 @@ class TestListening:
             listener.close()
 
 
-def test_a_server_that_cannot_reset_says_so() -> None:
+async def test_a_server_that_cannot_reset_says_so() -> None:
     """Under another server a cut is an error, never a polite end."""
     simulator = Simulator()
     simulator.faults.add(Fault("cut", options=Options(at="early")))
@@ -417,5 +417,5 @@ def test_a_server_that_cannot_reset_says_so() -> None:
     headers = [(name.encode(), value.encode()) for name, value in ANTHROPIC.items()]
     scope = {"type": "http", "method": "POST", "path": "/v1/messages", "query_string": b"", "headers": headers}
     with pytest.raises(RuntimeError, match="cannot reset a connection"):
-        asyncio.run(build(simulator)(scope, receive, send))
+        await build(simulator)(scope, receive, send)
     assert sent == ["request", "http.response.start"]

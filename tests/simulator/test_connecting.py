@@ -72,47 +72,35 @@ def test_a_virtual_clock_moves_by_what_the_reply_takes() -> None:
     assert 1002.0 < clock.now() <= 1002.0 + 0.5 * record.usage.output
 
 
-def test_status_and_headers_come_before_the_first_token() -> None:
+async def test_status_and_headers_come_before_the_first_token() -> None:
     here = simulator(FULL)
-
-    async def look() -> None:
-        async with Simulated(here).open(outgoing("anthropic")) as answering:
-            assert answering.status == 200
-            assert answering.headers["content-type"].startswith("text/event-stream")
-            assert answering.headers["request-id"]
-            assert here.journal.records()[0].first_token_at is None
-            async for _ in answering:
-                assert here.journal.records()[0].first_token_at is not None
-                break
-
-    asyncio.run(look())
+    async with Simulated(here).open(outgoing("anthropic")) as answering:
+        assert answering.status == 200
+        assert answering.headers["content-type"].startswith("text/event-stream")
+        assert answering.headers["request-id"]
+        assert here.journal.records()[0].first_token_at is None
+        async for _ in answering:
+            assert here.journal.records()[0].first_token_at is not None
+            break
     assert here.journal.records()[0].state == "abandoned"
 
 
-def test_what_was_written_before_the_first_token_is_lost_to_whoever_leaves_early() -> None:
+async def test_what_was_written_before_the_first_token_is_lost_to_whoever_leaves_early() -> None:
     here = simulator(FULL)
-
-    async def leave() -> None:
-        async with Simulated(here).open(outgoing("anthropic")):
-            pass
-
-    asyncio.run(leave())
-    answer = run(read_answer(Simulated(here), outgoing("anthropic")))
+    async with Simulated(here).open(outgoing("anthropic")):
+        pass
+    answer = await read_answer(Simulated(here), outgoing("anthropic"))
     assert answer.usage.read == 0
 
 
 @pytest.mark.parametrize("dialect", NAMES)
-def test_a_refusal_is_an_answer(dialect: str) -> None:
+async def test_a_refusal_is_an_answer(dialect: str) -> None:
     here = simulator(FULL)
     here.faults.add(Fault("status", options=Options(status=429, retry_after=7)))
-
-    async def ask() -> None:
-        async with Simulated(here).open(outgoing(dialect)) as answering:
-            assert (answering.status, answering.headers["retry-after"]) == (429, "7")
-            body = b"".join([chunk async for chunk in answering])
-        assert "rate limit" in DIALECTS[dialect].read_error(429, body).message
-
-    asyncio.run(ask())
+    async with Simulated(here).open(outgoing(dialect)) as answering:
+        assert (answering.status, answering.headers["retry-after"]) == (429, "7")
+        body = b"".join([chunk async for chunk in answering])
+    assert "rate limit" in DIALECTS[dialect].read_error(429, body).message
 
 
 @pytest.mark.parametrize("at", ["early", "mid", "before_last"])
@@ -141,7 +129,7 @@ def test_slow_answers_take_no_real_time_on_a_virtual_clock(kind: str) -> None:
     assert (here.clock.now() - before == 30.0) == (kind == "stall")
 
 
-def test_two_answers_at_once_come_in_turns() -> None:
+async def test_two_answers_at_once_come_in_turns() -> None:
     """Between two chunks others have their turn: nobody who is alone in a process would see a race otherwise."""
     here, seen = simulator(FULL), list[str]()
 
@@ -150,30 +138,23 @@ def test_two_answers_at_once_come_in_turns() -> None:
             async for _ in answering:
                 seen.append(name)
 
-    async def both() -> None:
-        await asyncio.gather(watch("a"), watch("b"))
-
-    asyncio.run(both())
+    await asyncio.gather(watch("a"), watch("b"))
     assert seen.index("b") < len(seen) - 1 - seen[::-1].index("a")
 
 
-def test_whoever_is_cancelled_has_left() -> None:
+async def test_whoever_is_cancelled_has_left() -> None:
     here = Simulator(script=replying(FULL))  # on the machine's time
     here.faults.add(Fault("stall", options=Options(seconds=600)))
+    begun = asyncio.Event()
 
-    async def ask() -> None:
-        begun = asyncio.Event()
+    async def wait() -> None:
+        async with Simulated(here).open(outgoing("anthropic")) as answering:
+            async for _ in answering:
+                begun.set()
 
-        async def wait() -> None:
-            async with Simulated(here).open(outgoing("anthropic")) as answering:
-                async for _ in answering:
-                    begun.set()
-
-        task = asyncio.create_task(wait())
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(ask())
+    task = asyncio.create_task(wait())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert here.journal.records()[0].state == "abandoned"
