@@ -68,16 +68,14 @@ class CallQuestions(Questions, Store):
     ) -> list[Call]:
         equal = {"tenant": tenant, "session": session, "lane": lane, "model": model}
         where, values = conditions(equal, "started_at", start, end)
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(f"{_CALLS} WHERE {where} ORDER BY started_at, seq LIMIT ?", [*values, limit])
-            return [read_call(row) for row in rows]
+        rows = self.readers.all(f"{_CALLS} WHERE {where} ORDER BY started_at, seq LIMIT ?", [*values, limit])
+        return [read_call(row) for row in rows]
 
     def calls_by_status(self, status: CallStatus, *, limit: int = 1000) -> list[Call]:
         # There is an index of those that are pending, which is found only where the word stands in the question.
         where = "status = 'pending' AND status = ?" if status == "pending" else "status = ?"
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(f"{_CALLS} WHERE {where} ORDER BY started_at, seq LIMIT ?", (status, limit))
-            return [read_call(row) for row in rows]
+        rows = self.readers.all(f"{_CALLS} WHERE {where} ORDER BY started_at, seq LIMIT ?", (status, limit))
+        return [read_call(row) for row in rows]
 
     def call_ids(self, prefix: str, tenant: str | None = None, *, limit: int = 10) -> list[tuple[str, str]]:
         condition, values = starting_with("id", prefix)
@@ -121,9 +119,8 @@ class CallQuestions(Questions, Store):
         equal = {"tenant": tenant, "session": session, "lane": lane, "call": call}
         where, values = conditions(equal, "at", start, end)
         order = "at DESC, seq DESC" if newest else "at, seq"
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(f"{_BREAKS} WHERE {where} ORDER BY {order} LIMIT ?", [*values, limit])
-            return [read_break(row) for row in rows]
+        rows = self.readers.all(f"{_BREAKS} WHERE {where} ORDER BY {order} LIMIT ?", [*values, limit])
+        return [read_break(row) for row in rows]
 
     def events(
         self, tenant: str, session: str, *, after: str | None = None, limit: int | None = None

@@ -7,7 +7,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -180,30 +180,31 @@ class Readers:
         """Open connections that are not in use."""
         self._closed = False
 
-    def one(self, question: str, values: tuple[object, ...]) -> Any:
-        """The first row of a single statement, which needs no transaction around it."""
-        self._file.check()
-        connection = self._take()
-        try:
-            row = connection.execute(question, values).fetchone()
-        except sqlite3.Error as error:
-            connection.close()
-            raise store_problem(self._path, error) from error
-        except BaseException:
-            connection.close()
-            raise
-        self._give_back(connection)
-        return row
+    def one(self, question: str, values: Sequence[object] = ()) -> Any:
+        """The first row of a single statement."""
+        with self._connection() as connection:
+            return connection.execute(question, values).fetchone()
+
+    def all(self, question: str, values: Sequence[object] = ()) -> list[Any]:
+        """The rows of a single statement."""
+        with self._connection() as connection:
+            return connection.execute(question, values).fetchall()
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """A connection whose statements all see the same state of the store."""
-        self._file.check()
-        connection = self._take()
-        try:
+        with self._connection() as connection:
             connection.execute("BEGIN")
             yield connection
             connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection for a statement that needs no transaction around it."""
+        self._file.check()
+        connection = self._take()
+        try:
+            yield connection
         except sqlite3.Error as error:
             connection.close()
             raise store_problem(self._path, error) from error

@@ -19,7 +19,7 @@ from ..operations import Operation
 from ..rows import KnowledgeEntry, KnowledgeFilter, KnowledgeRevision, KnowledgeVector, Pin, ShownEntry
 from . import text_search
 from .connections import Questions, has_table
-from .tables import KNOWLEDGE_COLUMNS, SHOWN_COLUMNS, checked, names, read_entry
+from .tables import KNOWLEDGE_COLUMNS, SHOWN_COLUMNS, checked, names, read_row
 from .text_search import filter_conditions, indexed
 from .transaction import Transaction
 
@@ -37,10 +37,8 @@ class KnowledgeQuestions(Questions, Store):
     _word_counts: text_search.WordCounts
 
     def knowledge(self, tenant: str, id: str) -> KnowledgeEntry | None:
-        with self.readers.snapshot() as connection:
-            sql = f"SELECT {_COLUMNS} FROM knowledge WHERE tenant = ? AND id = ?"
-            row = connection.execute(sql, (tenant, id)).fetchone()
-        return None if row is None else read_entry(row)
+        row = self.readers.one(f"SELECT {_COLUMNS} FROM knowledge WHERE tenant = ? AND id = ?", (tenant, id))
+        return None if row is None else read_row(KnowledgeEntry, row)
 
     def knowledge_entries(
         self,
@@ -53,9 +51,8 @@ class KnowledgeQuestions(Questions, Store):
         where, values = filter_conditions(among)
         order = "confidence DESC, updated_at DESC, id" if surest else "category, title, id"
         sql = f"SELECT {_COLUMNS} FROM knowledge WHERE tenant = ? AND {where} ORDER BY {order} LIMIT ?"
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(sql, [tenant, *values, -1 if limit is None else limit])
-            return [read_entry(row) for row in rows]
+        rows = self.readers.all(sql, [tenant, *values, -1 if limit is None else limit])
+        return [read_row(KnowledgeEntry, row) for row in rows]
 
     def find_knowledge(
         self, tenant: str, words: Sequence[str], among: KnowledgeFilter = ANY_KNOWLEDGE, *, limit: int = 50
@@ -68,16 +65,12 @@ class KnowledgeQuestions(Questions, Store):
             return _history(connection, tenant, id)
 
     def knowledge_version(self, tenant: str) -> int:
-        with self.readers.snapshot() as connection:
-            sql = "SELECT version FROM knowledge_tenants WHERE tenant = ?"
-            row = connection.execute(sql, (tenant,)).fetchone()
+        row = self.readers.one("SELECT version FROM knowledge_tenants WHERE tenant = ?", (tenant,))
         return 0 if row is None else int(row[0])
 
     def knowledge_vectors(self, tenant: str, model: str) -> list[KnowledgeVector]:
         sql = "SELECT id, revision, data FROM knowledge_vectors WHERE tenant = ? AND model = ? ORDER BY id"
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(sql, (tenant, model))
-            return [KnowledgeVector(id=id_, revision=revision, data=data) for id_, revision, data in rows]
+        return [read_row(KnowledgeVector, row) for row in self.readers.all(sql, (tenant, model))]
 
     def unlearned_knowledge(self, tenant: str, model: str, *, limit: int | None = None) -> list[KnowledgeEntry]:
         columns = ", ".join(f'knowledge."{name}"' for name in KNOWLEDGE_COLUMNS)
@@ -87,15 +80,13 @@ class KnowledgeQuestions(Questions, Store):
             "AND vectors.revision = knowledge.revision WHERE knowledge.tenant = ? AND knowledge.forgotten_at IS NULL "
             "AND vectors.id IS NULL ORDER BY knowledge.id LIMIT ?"
         )
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(sql, (model, tenant, -1 if limit is None else limit))
-            return [read_entry(row) for row in rows]
+        rows = self.readers.all(sql, (model, tenant, -1 if limit is None else limit))
+        return [read_row(KnowledgeEntry, row) for row in rows]
 
     def knowledge_revisions(self, tenant: str, among: KnowledgeFilter = ANY_KNOWLEDGE) -> list[tuple[str, int]]:
         where, values = filter_conditions(among)
         sql = f"SELECT id, revision FROM knowledge WHERE tenant = ? AND {where}"
-        with self.readers.snapshot() as connection:
-            return connection.execute(sql, [tenant, *values]).fetchall()
+        return self.readers.all(sql, [tenant, *values])
 
     def pin(self, tenant: str, key: str, *, now: int) -> Pin | None:
         with self.readers.snapshot() as connection:
@@ -103,9 +94,7 @@ class KnowledgeQuestions(Questions, Store):
 
     def shown(self, tenant: str, entry: str, *, limit: int = 100) -> list[ShownEntry]:
         sql = f"{_SHOWN} WHERE tenant = ? AND entry = ? ORDER BY at DESC, seq DESC LIMIT ?"
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(sql, (tenant, entry, limit))
-            return [ShownEntry(**dict(zip(SHOWN_COLUMNS, row, strict=True))) for row in rows]
+        return [read_row(ShownEntry, row) for row in self.readers.all(sql, (tenant, entry, limit))]
 
     def shown_to(self, tenant: str, session: str, lane: str, *, until: int) -> list[ShownEntry]:
         sql = f"{_SHOWN} WHERE tenant = ? AND session = ? AND lane = ? AND at <= ? ORDER BY seq"
@@ -113,7 +102,7 @@ class KnowledgeQuestions(Questions, Store):
             if not has_table(connection, "shown"):
                 return []
             rows = connection.execute(sql, (tenant, session, lane, until))
-            return [ShownEntry(**dict(zip(SHOWN_COLUMNS, row, strict=True))) for row in rows]
+            return [read_row(ShownEntry, row) for row in rows]
 
 
 def _history(connection: sqlite3.Connection, tenant: str, id_: str) -> list[KnowledgeRevision]:

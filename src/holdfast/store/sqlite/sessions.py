@@ -13,7 +13,7 @@ from ..interface import Store, VersionConflictError
 from ..rows import Blob, Edit, Injection, Lane, Ledger, Owner, Pool, Session
 from .activity import tenants_in
 from .connections import Questions, conditions, has_table
-from .tables import EDIT_COLUMNS, LANE_COLUMNS, SESSION_COLUMNS, checked, names, upsert
+from .tables import EDIT_COLUMNS, LANE_COLUMNS, SESSION_COLUMNS, checked, names, read_row, upsert
 from .transaction import Transaction
 
 _PUT_SESSION = upsert("sessions", SESSION_COLUMNS)
@@ -22,21 +22,17 @@ _PUT_LANE = upsert("lanes", LANE_COLUMNS)
 
 class SessionQuestions(Questions, Store):
     def session(self, tenant: str, id: str) -> Session | None:
-        with self.readers.snapshot() as connection:
-            sql = f"SELECT {names(SESSION_COLUMNS)} FROM sessions WHERE tenant = ? AND id = ?"
-            row = connection.execute(sql, (tenant, id)).fetchone()
-        return None if row is None else Session(**dict(zip(SESSION_COLUMNS, row, strict=True)))
+        sql = f"SELECT {names(SESSION_COLUMNS)} FROM sessions WHERE tenant = ? AND id = ?"
+        row = self.readers.one(sql, (tenant, id))
+        return None if row is None else read_row(Session, row)
 
     def sessions(self, tenant: str | None = None, *, limit: int = 100) -> list[Session]:
         where, values = conditions({"tenant": tenant}, "started_at")
         sql = f"SELECT {names(SESSION_COLUMNS)} FROM sessions WHERE {where} ORDER BY started_at DESC, id LIMIT ?"
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(sql, [*values, limit]).fetchall()
-        return [Session(**dict(zip(SESSION_COLUMNS, row, strict=True))) for row in rows]
+        return [read_row(Session, row) for row in self.readers.all(sql, [*values, limit])]
 
     def account(self, name: str) -> str | None:
-        with self.readers.snapshot() as connection:
-            row = connection.execute("SELECT tenant FROM accounts WHERE name = ?", (name,)).fetchone()
+        row = self.readers.one("SELECT tenant FROM accounts WHERE name = ?", (name,))
         return None if row is None else str(row[0])
 
     def tenants(self) -> list[str]:
@@ -44,16 +40,13 @@ class SessionQuestions(Questions, Store):
             return tenants_in(connection, "sessions", "knowledge")
 
     def lane(self, tenant: str, id: str) -> Lane | None:
-        with self.readers.snapshot() as connection:
-            sql = f"SELECT {names(LANE_COLUMNS)} FROM lanes WHERE tenant = ? AND id = ?"
-            row = connection.execute(sql, (tenant, id)).fetchone()
-        return None if row is None else Lane(**dict(zip(LANE_COLUMNS, row, strict=True)))
+        sql = f"SELECT {names(LANE_COLUMNS)} FROM lanes WHERE tenant = ? AND id = ?"
+        row = self.readers.one(sql, (tenant, id))
+        return None if row is None else read_row(Lane, row)
 
     def lanes(self, tenant: str, session: str) -> list[Lane]:
         sql = f"SELECT {names(LANE_COLUMNS)} FROM lanes WHERE tenant = ? AND session = ? ORDER BY started_at, id"
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(sql, (tenant, session)).fetchall()
-        return [Lane(**dict(zip(LANE_COLUMNS, row, strict=True))) for row in rows]
+        return [read_row(Lane, row) for row in self.readers.all(sql, (tenant, session))]
 
     def ledger(self, tenant: str, lane: str) -> Ledger | None:
         row = self._version("ledgers", "lane", tenant, lane)
@@ -72,22 +65,14 @@ class SessionQuestions(Questions, Store):
         return None if row is None else Injection(tenant=tenant, lane=lane, version=row[0], data=row[1])
 
     def injected(self, tenant: str) -> bool:
-        with self.readers.snapshot() as connection:
-            return (
-                connection.execute("SELECT 1 FROM injections WHERE tenant = ? LIMIT 1", (tenant,)).fetchone()
-                is not None
-            )
+        return self.readers.one("SELECT 1 FROM injections WHERE tenant = ? LIMIT 1", (tenant,)) is not None
 
     def _version(self, table: str, key: str, tenant: str, name: str) -> Any:
-        with self.readers.snapshot() as connection:
-            sql = f"SELECT version, data FROM {table} WHERE tenant = ? AND {key} = ?"
-            return connection.execute(sql, (tenant, name)).fetchone()
+        return self.readers.one(f"SELECT version, data FROM {table} WHERE tenant = ? AND {key} = ?", (tenant, name))
 
     def edits(self, tenant: str, lane: str) -> list[Edit]:
         sql = f"SELECT {names(EDIT_COLUMNS)} FROM edits WHERE tenant = ? AND lane = ? ORDER BY seq"
-        with self.readers.snapshot() as connection:
-            rows = connection.execute(sql, (tenant, lane)).fetchall()
-        return [Edit(**dict(zip(EDIT_COLUMNS, row, strict=True))) for row in rows]
+        return [read_row(Edit, row) for row in self.readers.all(sql, (tenant, lane))]
 
     def read_blob(self, tenant: str, digest: str) -> bytes:
         with self.readers.snapshot() as connection:

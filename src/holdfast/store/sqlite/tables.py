@@ -16,6 +16,7 @@ from holdfast.records import Usage
 from ..rows import Break, Call, Edit, KnowledgeEntry, Lane, Session, ShownEntry
 
 T = TypeVar("T")
+R = TypeVar("R", bound=msgspec.Struct)
 
 SESSION_COLUMNS = tuple(field.name for field in fields(Session))
 LANE_COLUMNS = tuple(field.name for field in fields(Lane))
@@ -91,9 +92,9 @@ def read_break(row: tuple[Any, ...]) -> Break:
     return Break(**{**values, "dollars": Decimal(values["dollars"])})
 
 
-def read_entry(row: Sequence[Any]) -> KnowledgeEntry:
-    """An entry from its `KNOWLEDGE_COLUMNS`."""
-    return KnowledgeEntry(**dict(zip(KNOWLEDGE_COLUMNS, row, strict=True)))
+def read_row(kind: type[R], row: Sequence[Any]) -> R:
+    """A value from the columns that are its fields, in their order."""
+    return kind(**dict(zip(kind.__struct_fields__, row, strict=True)))
 
 
 def names(columns: tuple[str, ...]) -> str:

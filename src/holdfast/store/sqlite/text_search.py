@@ -24,7 +24,7 @@ from typing import Any
 from holdfast.lru import LRU
 
 from ..rows import KnowledgeEntry, KnowledgeFilter
-from .tables import KNOWLEDGE_COLUMNS, read_entry
+from .tables import KNOWLEDGE_COLUMNS, read_row
 
 TITLE_WEIGHT = 4.0
 """The weight of a word in the title; one in the content has 1."""
@@ -161,7 +161,7 @@ def _ranked(
         ") AS found CROSS JOIN knowledge ON knowledge.number = found.number ORDER BY found.score, found.id",
         [" OR ".join(words), *values, *filtered[1], limit],
     )
-    return [(read_entry(row[1:]), -row[0]) for row in rows]
+    return [(read_row(KnowledgeEntry, row[1:]), -row[0]) for row in rows]
 
 
 _LONGEST = 40  # characters of a word; what is longer is no word, and is found by its beginning
