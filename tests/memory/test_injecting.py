@@ -167,7 +167,7 @@ class TestPlaces:
         assert contents(passage) == contents(client_request(QUESTION))
         raw = client_request("quota?", system="", max_tokens=1)
         side, _ = door.send(raw, session=None)
-        assert side.found.side
+        assert side.identity.side
         assert side.raw == raw
 
 

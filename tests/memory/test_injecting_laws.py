@@ -76,7 +76,7 @@ def test_a_request_begins_with_the_one_before_or_says_why(
             alone = door.simulator.begin(_as_it_came(shape, raw))
             assert (exchange.answer.status < 400) == (alone.answer.status < 400), exchange.answer
             assert passage.bypass is None
-            if passage.found is None or passage.found.side:
+            if passage.identity is None or passage.identity.side:
                 assert passage.raw == raw
                 continue
             before = lanes.get(passage.lane.id)

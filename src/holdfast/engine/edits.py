@@ -151,8 +151,8 @@ def record(store: FallibleStore, tenant: str, lane: str, digest: bytes, replacem
 
 def recorded(store: FallibleStore, tenant: str, lane: str) -> dict[bytes, EditRef]:
     """A lane's edits as they are stored. They are durable before the ledger that names them, so these count."""
-    found = (ref_of(edit) for edit in store.read([], store.store.edits, tenant, lane))
-    return {ref.block: ref for ref in found if ref is not None}
+    refs = (ref_of(edit) for edit in store.read([], store.store.edits, tenant, lane))
+    return {ref.block: ref for ref in refs if ref is not None}
 
 
 def take_in(store: FallibleStore, tenant: str, lane: str, ledger: Ledger) -> None:

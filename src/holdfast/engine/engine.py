@@ -143,14 +143,14 @@ class EngineCore(Beside):
         with self.lane_lock(prepared.lane), self._lock:
             if prepared.verdict is not None:
                 return prepared.verdict
-            state, lane, found = self.state, prepared.lane, prepared.core
-            priced = facts.price(usage, found.request.model.ref)
+            state, lane, planned = self.state, prepared.lane, prepared.core
+            priced = facts.price(usage, planned.request.model.ref)
             tenant = state.tenant(lane.tenant)
-            if found.done:
-                predicted = found.predicted(tenant.experience)
+            if planned.done:
+                predicted = planned.predicted(tenant.experience)
                 agree = predicted.read == priced.read
                 return Verdict(
-                    usage=priced, predicted=predicted, explained=agree, outcome=found.outcome, alone=found.alone
+                    usage=priced, predicted=predicted, explained=agree, outcome=planned.outcome, alone=planned.alone
                 )
             verdict = prepared.verdict = self._judged(prepared, priced, now)
             prepared.estimated = None
@@ -163,11 +163,11 @@ class EngineCore(Beside):
 
     def _judged(self, prepared: PreparedCall, usage: Usage, now: float) -> Verdict:
         """Compare the billed usage with the prediction and return the verdict."""
-        state, lane, found = self.state, prepared.lane, prepared.core
+        state, lane, planned = self.state, prepared.lane, prepared.core
         tenant, ledger = state.tenant(lane.tenant), state.fresh(lane, now)
-        if found.request.model.ref not in tenant.loaded:
-            state.pools(lane.tenant, found.request.model, now)
-        verdict = planner.settle(tenant, ledger, found, usage, now, state.settings(lane))
+        if planned.request.model.ref not in tenant.loaded:
+            state.pools(lane.tenant, planned.request.model, now)
+        verdict = planner.settle(tenant, ledger, planned, usage, now, state.settings(lane))
         prepared.repairs_save = self.repair_savings.judged(prepared, usage, state.settings(lane))
         if prepared.sent.dialect == "gemini":
             verdict = gemini_contents.with_storage(state, prepared, verdict, now)
@@ -195,18 +195,18 @@ class EngineCore(Beside):
         that began: the provider has billed it, and what it did not report is estimated. Returns what was booked."""
         self._check_owner(prepared)
         with self.lane_lock(prepared.lane), self._lock:
-            state, lane, found = self.state, prepared.lane, prepared.core
-            if found.done:
+            state, lane, planned = self.state, prepared.lane, prepared.core
+            if planned.done:
                 return prepared.estimated
             tenant, verdict = state.tenant(lane.tenant), None
             prepared.estimated = None
-            if found.first_token is not None and partial is not None:
-                prepared.estimated = billed(partial, found, tenant)
+            if planned.first_token is not None and partial is not None:
+                prepared.estimated = billed(partial, planned, tenant)
             if prepared.estimated is not None and partial is not None and partial.usage is not None:
                 verdict = self._judged(prepared, prepared.estimated, now)  # the prompt was counted by the provider
                 prepared.estimated = verdict.usage
             else:
-                planner.abandon(tenant, state.fresh(lane, now), found, now)
+                planner.abandon(tenant, state.fresh(lane, now), planned, now)
                 gemini_contents.abandoned(state, prepared)
             row = self._row(prepared, "failed" if error else "abandoned", now, verdict, error)
             self.journal.abandoned(prepared, now, error, row, verdict)

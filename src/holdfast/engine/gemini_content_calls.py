@@ -111,10 +111,10 @@ def answered(status: int, raw: bytes) -> Answered | None:
     if status != 200:
         return None
     try:
-        found = msgspec.json.decode(raw, type=_Object)
+        stored = msgspec.json.decode(raw, type=_Object)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return Answered(found.name, found.expire_time.timestamp(), found.usage_metadata.total_token_count)
+    return Answered(stored.name, stored.expire_time.timestamp(), stored.usage_metadata.total_token_count)
 
 
 def is_lost(status: int, raw: bytes) -> bool:
@@ -154,8 +154,8 @@ def _contents(body: Body) -> Sequence[bytes]:
 
 
 def _member(body: Body, name: str) -> bytes | None:
-    found = (body.member(spelling) for spelling in _MEMBERS[name])
-    return next((value for value in found if value not in (None, b"null")), None)
+    values = (body.member(spelling) for spelling in _MEMBERS[name])
+    return next((value for value in values if value not in (None, b"null")), None)
 
 
 def _canonical(value: bytes | None) -> bytes | None:

@@ -229,8 +229,8 @@ def frozen(state: State, lane: Lane, prompt: Prompt, now: float) -> int:
 
 def _end(found: wire.Answered, ttl_s: int, now: float) -> float:
     """When an object ends, by our clock. The provider's may be another: what it says counts where it is possible."""
-    asked = now + ttl_s
-    return found.expires if now < found.expires < asked else asked
+    expires = now + ttl_s
+    return found.expires if now < found.expires < expires else expires
 
 
 def _held(state: State, lane: Lane) -> _Held:
@@ -245,12 +245,12 @@ def _name(prepared: PreparedCall, use: Use, held: _Held, now: float) -> None:
     """The request names the object, and is predicted to read it."""
     held.used(prepared.lane.agent, prepared.lane.id, use, now)
     prepared.use, prepared.raw = use, wire.rewrite(prepared.sent, use)
-    found = prepared.core
-    prepared.plain = prepared.plain or found.outcome
-    prompt, blocks = found.request.prompt, _blocks(found.request.prompt, use.contents)
+    planned = prepared.core
+    prepared.plain = prepared.plain or planned.outcome
+    prompt, blocks = planned.request.prompt, _blocks(planned.request.prompt, use.contents)
     read = prompt.ends[blocks - 1] if blocks else 0
     why = (f"`{use.name}` holds {use.tokens} tokens",)
-    _foresee(prepared, Outcome(prompt, found.outcome.at, read, prompt.tokens - read, why=why))
+    _foresee(prepared, Outcome(prompt, planned.outcome.at, read, prompt.tokens - read, why=why))
 
 
 def _foresee(prepared: PreparedCall, outcome: Outcome) -> None:

@@ -69,8 +69,8 @@ def _tool(body: Body, index: int) -> str | None:
     if answered is None:
         return None
     call = answered[1].decode("utf-8", "replace")
-    said = (block for message in DIALECTS[body.dialect].decode(body).messages for block in message.content)
-    return next((block.name for block in said if isinstance(block, ToolUse) and block.id == call), None)
+    blocks = (block for message in DIALECTS[body.dialect].decode(body).messages for block in message.content)
+    return next((block.name for block in blocks if isinstance(block, ToolUse) and block.id == call), None)
 
 
 class CallJournal:

@@ -62,10 +62,10 @@ def due(state: State, lane: Lane, call: str, now: float) -> DuePing | None:
         return None
     model, tenant = facts.model(last.model), state.tenant(lane.tenant)
     state.pools(lane.tenant, model, now)
-    found = longest(last, tenant.pool(model), now)
-    if found is None:
+    longest_entry = longest(last, tenant.pool(model), now)
+    if longest_entry is None:
         return None
-    block, entry = found
+    block, entry = longest_entry
     pause, experience = _idle(last, entry), tenant.experience
     wanted = keepalive.decide(
         pause,
@@ -185,8 +185,8 @@ def waited(tenant: Tenant, ledger: Ledger, now: float) -> IdleLane | None:
     """The pause that ends with a lane's request, if pings were sent in it."""
     if ledger.pings.uncovered is None or ledger.last is None:
         return None
-    found = longest(ledger.last, tenant.pool(facts.model(ledger.last.model)), now)
-    return None if found is None else _idle(ledger.last, found[1])
+    longest_entry = longest(ledger.last, tenant.pool(facts.model(ledger.last.model)), now)
+    return None if longest_entry is None else _idle(ledger.last, longest_entry[1])
 
 
 def returned(ledger: Ledger, prepared: PreparedCall, verdict: Verdict) -> None:

@@ -41,12 +41,12 @@ def marked(body: Body, dialect: Dialect, prompt: Prompt, plan: Plan, model: Mode
 def _shown(markers: Sequence[Marker], prompt: Prompt) -> list[tuple[Marker, int]]:
     """The client's markers and the blocks they count for. An automatic one counts for the last block that can carry it,
     unless that has one of its own."""
-    found = [(marker, marker.block) for marker in markers if marker.block is not None]
+    placed = [(marker, marker.block) for marker in markers if marker.block is not None]
     last = next(_markable_from_end(prompt), None)
     automatic = next((marker for marker in markers if marker.block is None), None)
-    if automatic is not None and last is not None and all(place != last for _, place in found):
-        found.append((automatic, last))
-    return found
+    if automatic is not None and last is not None and all(place != last for _, place in placed):
+        placed.append((automatic, last))
+    return placed
 
 
 def _markable_from_end(prompt: Prompt) -> Iterator[int]:

@@ -205,14 +205,14 @@ class Reports:
         """Return the number of lines of a file, reading only what was appended since the last count."""
         path = self.directory / name
         same, size, lines = self._counted.get(name, (0, 0, 0))
-        found = path.stat()
-        if found.st_ino != same or found.st_size < size:  # another process has cut it
+        status = path.stat()
+        if status.st_ino != same or status.st_size < size:  # another process has cut it
             size, lines = 0, 0
-        if found.st_size > size:
+        if status.st_size > size:
             with path.open("rb") as file:
                 file.seek(size)
-                lines += file.read(found.st_size - size).count(b"\n")
-        self._counted[name] = (found.st_ino, found.st_size, lines)
+                lines += file.read(status.st_size - size).count(b"\n")
+        self._counted[name] = (status.st_ino, status.st_size, lines)
         return lines
 
     def _cut(self, name: str, count: int, *, whole: bool) -> None:
@@ -236,8 +236,8 @@ class Reports:
         line = b'{"id":%s,' % msgspec.json.encode(_short(id))
         try:
             with (self.directory / f"{at.astimezone(UTC):%Y-%m-%d}.jsonl").open("rb") as file:
-                found = next((each for each in file if each.startswith(line)), None)
-            return None if found is None else msgspec.json.decode(found, type=Report)
+                report_line = next((each for each in file if each.startswith(line)), None)
+            return None if report_line is None else msgspec.json.decode(report_line, type=Report)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 

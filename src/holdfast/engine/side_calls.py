@@ -154,8 +154,8 @@ class Beside:
         """Keep-alive requests that are due on these idle lanes; none unless they are switched on. Each is given out
         once, and brought back with `pinged` or `ping_failed`."""
         with self._lock:
-            found = (keepalive.due(self.state, lane, self._ids.new(), now) for lane in lanes)
-            return tuple(due for due in found if due is not None)
+            pings = (keepalive.due(self.state, lane, self._ids.new(), now) for lane in lanes)
+            return tuple(due for due in pings if due is not None)
 
     def pinged(self, due: DuePing, usage: Usage, *, now: float) -> None:
         """Settle an answered ping, which refreshed the entries it read and costs what was billed."""

@@ -180,10 +180,10 @@ def take_over(mine: Ledger, theirs: Ledger) -> None:
 def share(mine: Tenant, theirs: Tenant, now: float) -> None:
     """Add what another token's tenant has learned, and what is believed to be cached for their organisation."""
     statistics = replace(theirs.experience, objects={}, owed={}, spending=Spending())
-    known = msgspec.msgpack.decode(msgspec.msgpack.encode(statistics), type=Experience)
-    found = merged(known, mine.experience, Experience())
-    for name in found.__struct_fields__:
-        setattr(mine.experience, name, getattr(found, name))
+    learned = msgspec.msgpack.decode(msgspec.msgpack.encode(statistics), type=Experience)
+    combined = merged(learned, mine.experience, Experience())
+    for name in combined.__struct_fields__:
+        setattr(mine.experience, name, getattr(combined, name))
     for pool in tuple(theirs.pools.values()):
         if pool.by_entry:
             mine.pool(pool.model).restore(pool.encode(now))

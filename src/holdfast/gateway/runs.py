@@ -74,7 +74,7 @@ class Runs:
         run = self._run(id)
         run.requests += 1
         run.failed += status >= 400 or not status
-        if passage is not None and passage.found is not None:
+        if passage is not None and passage.identity is not None:
             for names, name in ((run.tenants, passage.lane.tenant), (run.sessions, passage.lane.session)):
                 if name not in names:  # in the order in which they were first seen
                     names[name] = None

@@ -142,15 +142,15 @@ class Transport:
         self._passages, self._client, self._library = passages, client, library
 
     def handle_request(self, request: Any) -> Any:
-        asked = _asked(request)
-        if asked is not None and self._passages.switch.off:
+        target = _asked(request)
+        if target is not None and self._passages.switch.off:
             response = self._send(_relayed(self._library, request))
             return _response(self._library, response, response.stream, told=RELAYED)
-        if asked is None:
+        if target is None:
             response = self._send(request)
             return _response(self._library, response, response.stream)
         request.read()
-        passage = self._passages.begin(_incoming(request), *asked)
+        passage = self._passages.begin(_incoming(request), *target)
         if passage.held is not None:
             return _held(self._library, passage.held)
         early: bytes | None = None
@@ -193,15 +193,15 @@ class AsyncTransport:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def handle_async_request(self, request: Any) -> Any:
-        asked = _asked(request)
-        if asked is not None and self._passages.switch.off:
+        target = _asked(request)
+        if target is not None and self._passages.switch.off:
             response = await self._send(_relayed(self._library, request))
             return _response(self._library, response, response.stream, told=RELAYED)
-        if asked is None:
+        if target is None:
             response = await self._send(request)
             return _response(self._library, response, response.stream)
         await request.aread()
-        passage = await self._enter(_incoming(request), *asked)
+        passage = await self._enter(_incoming(request), *target)
         if passage.held is not None:
             return _held(self._library, passage.held)
         early: bytes | None = None
@@ -282,11 +282,11 @@ def _held(library: Any, held: Held) -> Any:
 def _asked(request: Any) -> tuple[Dialect, str] | None:
     """The dialect and model of a call to plan; None for everything else."""
     path = request.url.path
-    found = dialect_of(path) if request.method == "POST" and not path.endswith(COUNTING) else None
-    if found is None:
+    route = dialect_of(path) if request.method == "POST" and not path.endswith(COUNTING) else None
+    if route is None:
         return None
     routed = request.url.host == "openrouter.ai" or request.url.host.endswith(".openrouter.ai")
-    return (DIALECTS["openrouter"], "") if routed and found[0].name == "openai_chat" else found
+    return (DIALECTS["openrouter"], "") if routed and route[0].name == "openai_chat" else route
 
 
 def _incoming(request: Any) -> Incoming:
@@ -345,9 +345,9 @@ def _beside(passages: Passages, passage: Passage) -> Sequence[SideCall]:
         return ()
     calls = list(prepared.before)
     with quiet("cached contents"):
-        asked = {call.command for call in calls}
+        commands = {call.command for call in calls}
         due = passages.engine.chores(passage.lane, now=passages.clock())
-        calls += [call for call in due if call.command not in asked]
+        calls += [call for call in due if call.command not in commands]
     return calls
 
 

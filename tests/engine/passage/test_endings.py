@@ -151,7 +151,7 @@ def test_the_id_of_a_response_finds_the_lane_again(door: Door, stream: bool) -> 
     second, exchange = door.send(json.dumps(following).encode(), "openai_responses", session=None)
     assert exchange.answer.status == 200
     assert second.lane == first.lane
-    assert second.found.why == "field previous_response_id"
+    assert second.identity.why == "field previous_response_id"
     following["previous_response_id"] = "resp_unknown"
     third = door.begin(json.dumps(following).encode(), "openai_responses", session=None)
     assert third.lane != first.lane

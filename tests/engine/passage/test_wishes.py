@@ -221,7 +221,7 @@ def test_a_title_goes_as_it_is_and_leaves_no_trace_in_a_lane(door: Door) -> None
         incoming = Incoming("POST", shape.path.partition("?")[0], "", headers, shape.body or b"")
         passages.append(door.passages.begin(incoming, DIALECTS["anthropic"]))
         door.clock.advance(1)
-    sides = [passage for passage in passages if passage.found is not None and passage.found.side]
+    sides = [passage for passage in passages if passage.identity is not None and passage.identity.side]
     assert len(sides) == 1
     side = sides[0]
     assert side.raw is side.incoming.body
@@ -246,6 +246,6 @@ def test_a_probe_that_is_to_be_left_alone_is_told_as_such(door: Door) -> None:
     )
     side, _ = door.send(probe)
     off, _ = door.send(probe, switch="off")
-    assert side.found.side
+    assert side.identity.side
     assert [(row.kind, row.status) for row in door.rows()] == [("side", "settled"), ("bypassed", "settled")]
     assert door.engine.ledger(off.lane, now=door.clock.now()).last is None

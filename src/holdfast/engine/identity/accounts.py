@@ -52,16 +52,16 @@ def credentials_of(headers: Headers, query: str) -> list[str]:
     since its signature is another each time; the keys of other headers and of the query.
 
     Who sends two is told apart by both: one of them may be a filler that everybody sends."""
-    found: dict[str, None] = {}
+    credentials: dict[str, None] = {}
     for name in _SCHEMED:
         if name in headers and (value := _behind_scheme(headers[name])):
-            found[value] = None
+            credentials[value] = None
     for name in _HEADERS:
         if name in headers and (value := headers[name].strip()):
-            found[value] = None
+            credentials[value] = None
     if query:
-        found.update(dict.fromkeys(_in_query(query)))
-    return list(found)
+        credentials.update(dict.fromkeys(_in_query(query)))
+    return list(credentials)
 
 
 def is_login(headers: Headers) -> bool:

@@ -77,9 +77,9 @@ def save(store: Store, record: LaneRecord) -> None:
     lane = record.lane
     chain = (record.system, record.whole, record.end, b"".join(record.turns), b"".join(record.tails))
     flags = (record.varied, record.shared, record.gone_on)
-    kept = (*chain, record.given, record.count, record.responses, record.project, record.head, *flags)
-    data = msgspec.msgpack.encode(_Stored(_KIND, _bytes(record.model), record.used, *kept))
-    same = msgspec.msgpack.encode(kept)
+    state = (*chain, record.given, record.count, record.responses, record.project, record.head, *flags)
+    data = msgspec.msgpack.encode(_Stored(_KIND, _bytes(record.model), record.used, *state))
+    same = msgspec.msgpack.encode(state)
     if same == record.saved:
         return
     row = LaneRow(

@@ -78,18 +78,18 @@ class SessionName(Struct, frozen=True):
 def named(headers: Headers, body: Body, client: str) -> SessionName | None:
     """The session a request names, with the agent it names; the first evidence counts."""
     own = headers.get("x-holdfast-session")
-    found = None
+    session_name = None
     for source in _TELLING_AGENTS if own else _SOURCES:
-        found = source(headers, body, client)
-        if found is not None:
+        session_name = source(headers, body, client)
+        if session_name is not None:
             break
     if not own:
-        return found
+        return session_name
     why = "header x-holdfast-session"
-    if found is None or not found.subagent:
+    if session_name is None or not session_name.subagent:
         return SessionName(own, why)
-    agent = found.agent or found.session  # some give every sub-agent a session of its own
-    return SessionName(own, why, agent=agent, subagent=True, parent=own, parent_agent=found.parent_agent)
+    agent = session_name.agent or session_name.session  # some give every sub-agent a session of its own
+    return SessionName(own, why, agent=agent, subagent=True, parent=own, parent_agent=session_name.parent_agent)
 
 
 def _claude_code(headers: Headers, body: Body, client: str) -> SessionName | None:

@@ -28,13 +28,13 @@ from ..call_records import UnplannedCall
 from ..identity import Identities, Identity, RequestSource
 from ..partial_usage import Partial
 from ..side_calls import WANTED
-from . import response_headers as saying
+from . import response_headers
 from .client_request import Incoming, Wishes, from_page, wishes
 from .fail_open import TIMERS, Clock, Slow, TimeBudget, Timers, log, quiet
 from .kill_switch import Switch
 from .memory_hook import MEMORY, Remembered, Remembering, Reminder, care_of, remembered
 from .response_headers import Header, Held
-from .response_tap import Hearing
+from .response_tap import ResponseTap
 
 UNKNOWN = "unknown"
 """The session of what could not be identified."""
@@ -86,7 +86,7 @@ class Passage:
     verbatim = True
     call: str | None = None
     prepared: PreparedCall | None = None
-    found: Identity | None = None
+    identity: Identity | None = None
     bypass: str | None = None
     held: Held | None = None
     _gateway: GatewaySettings | None = None
@@ -101,7 +101,7 @@ class Passage:
     def __init__(self, passages: Passages, incoming: Incoming, dialect: Dialect, model: str) -> None:
         self._passages, self.incoming, self.dialect, self._model = passages, incoming, dialect, model
         self.raw = incoming.body
-        self.tap = Hearing()
+        self.tap = ResponseTap()
         self.started = passages.clock()
         self._budget = TimeBudget(passages.timers)
 
@@ -121,7 +121,7 @@ class Passage:
         engine, incoming = self._passages.engine, self.incoming
         gateway = self._gateway = self._passages.settings.gateway
         headers = incoming.named()
-        asked = wishes(headers)
+        wanted = wishes(headers)
         self._next("decode")
         encoding = encodings.named(headers.get("content-encoding"))
         plain = encodings.decoded(incoming.body, encoding, gateway.limits.body_bytes)
@@ -144,25 +144,25 @@ class Passage:
             self._budget.fresh = reading.fresh
             return reading
 
-        whose = asked.project or incoming.project
+        whose = wanted.project or incoming.project
         source = RequestSource(headers, incoming.query, body, read, tenant, whose, self._passages.care)
-        found = identities.find(source, started)
-        self.found = found
-        if asked.off:
+        identity = identities.find(source, started)
+        self.identity = identity
+        if wanted.off:
             self._pass_by(WANTED)
             return
-        if found.side:
+        if identity.side:
             return
         self._budget.untimed(lambda: engine.load(self.lane, body, now=started))
-        given = self._given = self._remember(body, found, read, asked, gateway)
+        given = self._given = self._remember(body, identity, read, wanted, gateway)
         self._next("prepare")
         prepared = self.prepared = engine.prepare(
             given.body,
             lane=self.lane,
             now=started,
             options=PrepareOptions(
-                skip=asked.skip,
-                reset=asked.reset or given.reset or self._relayed(),
+                skip=wanted.skip,
+                reset=wanted.reset or given.reset or self._relayed(),
                 volatile=given.volatile,
                 pinned=given.pinned,
             ),
@@ -171,8 +171,8 @@ class Passage:
         )
         self._stage = "send"
         self.call = prepared.call
-        identities.sent(found, body, read, started)
-        if not self._fly(prepared, asked, gateway):
+        identities.sent(identity, body, read, started)
+        if not self._may_go(prepared, wanted, gateway):
             return
         if prepared.raw != plain and not self.lane.observed:
             self.raw, self.verbatim = prepared.raw, False
@@ -188,11 +188,11 @@ class Passage:
         return "bypassed" if last is not None and last.at < until else None
 
     def _remember(
-        self, body: Body, found: Identity, read: Callable[[], Reading], asked: Wishes, gateway: GatewaySettings
+        self, body: Body, identity: Identity, read: Callable[[], Reading], wanted: Wishes, gateway: GatewaySettings
     ) -> Remembered:
         """The request with memory in it, where there is any for it; otherwise as it came."""
         passages, as_it_came = self._passages, Remembered(body=body)
-        if passages.remembering is None or not passages.remembering.concerns(found.lane.tenant):
+        if passages.remembering is None or not passages.remembering.concerns(identity.lane.tenant):
             return as_it_came
         self._next(MEMORY)
         reminder = Reminder(
@@ -201,27 +201,27 @@ class Passage:
             read=read,
             now=self.started,
             timeout=gateway.limits.wait_ms / 2_000,  # the rest is for what comes after it
-            project=asked.project,
+            project=wanted.project,
             directory=self.incoming.project,
-            off=asked.no_memory or self.lane.observed,
+            off=wanted.no_memory or self.lane.observed,
             from_page=from_page(self.incoming.named()),
         )
         return remembered(passages.remembering, reminder, passages.engine) or as_it_came
 
-    def _fly(self, prepared: PreparedCall, asked: Wishes, gateway: GatewaySettings) -> bool:
+    def _may_go(self, prepared: PreparedCall, wanted: Wishes, gateway: GatewaySettings) -> bool:
         """Pre-flight: whether the request may go."""
         cost, limit = prepared.preflight.this, gateway.preflight_usd
         if gateway.preflight == "off" or limit is None or cost is None or cost <= (most := Decimal(str(limit))):
             return True
-        holds = gateway.preflight == "hold" and not asked.send
-        action: Literal["held", "released", "warned"] = "held" if holds else "released" if asked.send else "warned"
-        told = GatewayPreflight(call=prepared.call, action=action, dollars=cost, limit=most)
-        self._passages.engine.tell(prepared.lane, told, now=self.started)
+        holds = gateway.preflight == "hold" and not wanted.send
+        action: Literal["held", "released", "warned"] = "held" if holds else "released" if wanted.send else "warned"
+        event = GatewayPreflight(call=prepared.call, action=action, dollars=cost, limit=most)
+        self._passages.engine.tell(prepared.lane, event, now=self.started)
         if not holds:
-            self._warning = saying.warning(cost, most)
+            self._warning = response_headers.warning(cost, most)
             return True
         self._passages.engine.abandon(prepared, now=self._now(), error="held by pre-flight")
-        self.held, self._ended = saying.held(self.dialect, prepared.call, cost, most, gateway.headers), True
+        self.held, self._ended = response_headers.held(self.dialect, prepared.call, cost, most, gateway.headers), True
         self._unanswered()
         return False
 
@@ -235,7 +235,7 @@ class Passage:
         self.bypass, self.raw, self.verbatim = why, self.incoming.body, True
         # The engine knows the request as it was prepared: with memory in it.
         known = self._stage == "prepare" and (self._given is None or self._given.body is self._body)
-        self._untold = not known and self.found is not None and not self.found.side
+        self._untold = not known and self.identity is not None and not self.identity.side
         if self.prepared is not None:  # it failed after it was prepared
             with quiet("abandon"):
                 self._passages.engine.abandon(self.prepared, now=self._now(), error=UNKNOWN)
@@ -243,20 +243,20 @@ class Passage:
         with quiet("tell"):
             self.call = self.call or self._passages.engine.call_id()  # one call, however far it was prepared
             elapsed = max(0, round(self._budget.spent * 1_000_000))
-            told = GatewayBypassed(
+            event = GatewayBypassed(
                 call=self.call,
                 stage=why if why == WANTED else self._stage,
                 error=None if error is None else type(error).__name__,
                 elapsed_us=elapsed,
             )
-            self._passages.engine.tell(self.lane, told, now=self.started)
+            self._passages.engine.tell(self.lane, event, now=self.started)
 
     @property
     def lane(self) -> Lane:
         """The lane it belongs to, or one for what could not be identified. A subscription's is only observed, unless
         the settings say otherwise."""
-        if self.found is not None:
-            lane = self.found.lane
+        if self.identity is not None:
+            lane = self.identity.lane
             if not is_subscription(lane.tenant):
                 return lane
             observed = self._gateway is not None and self._gateway.subscriptions == "observe"
@@ -274,9 +274,11 @@ class Passage:
             return []
         try:
             if self.prepared is not None:
-                return saying.planned(self.prepared, self._warning, "" if self._given is None else self._given.says)
+                return response_headers.planned(
+                    self.prepared, self._warning, "" if self._given is None else self._given.says
+                )
             self.call = self.call or self._passages.engine.call_id()
-            return saying.unplanned(self.call, self.bypass)
+            return response_headers.unplanned(self.call, self.bypass)
         except Exception as error:  # noqa: BLE001
             log("headers", error)
             return []
@@ -291,25 +293,25 @@ class Passage:
         if self.prepared is None or not self.names_object:
             return None
         with quiet("refused"):
-            found = self._passages.engine.gone(self.prepared, status, raw, now=self._now())
-            if found is not None:
-                self.raw, self.verbatim = found, False
-                return found
+            instead = self._passages.engine.gone(self.prepared, status, raw, now=self._now())
+            if instead is not None:
+                self.raw, self.verbatim = instead, False
+                return instead
         return None
 
     def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """The head of the response is there."""
-        if self.found is not None and is_subscription(self.found.lane.tenant) and 200 <= status < 300:
+        if self.identity is not None and is_subscription(self.identity.lane.tenant) and 200 <= status < 300:
             headers = tuple(headers)
-            self._recognise(self.found, headers)
+            self._recognise(self.identity, headers)
         given = self._given is not None and self._given.body is not self._body
         self.tap.head(self.dialect, status, headers, self._refused if given else None)
 
-    def _recognise(self, found: Identity, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    def _recognise(self, identity: Identity, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         """The answer may show that a login was renewed: from the next request on its account goes on."""
         identities, body = self._passages.identities, self._body
         with quiet("account"):
-            if body is not None and identities.recognise(found, self.incoming.named(), body, headers, self.started):
+            if body is not None and identities.recognise(identity, self.incoming.named(), body, headers, self.started):
                 self._passages.engine.succeed(self.lane, facts_of(body).ref, now=self._now())
 
     def _refused(self, status: int, said: str) -> None:
@@ -319,15 +321,15 @@ class Passage:
 
     def _record_bypass(self) -> None:
         """The client's own bytes are with the provider: what follows is compared with them, and may go on with them."""
-        engine, body, found = self._passages.engine, self._body, self.found
-        if body is None or found is None:
+        engine, body, identity = self._passages.engine, self._body, self.identity
+        if body is None or identity is None:
             return
         with quiet("bypassed"):
             if self._untold:
                 self._untold = False
                 engine.bypassed(self.lane, body, now=self._now())
         with quiet("sent"):
-            self._passages.identities.sent(found, body, lambda: engine.read(body), self.started)
+            self._passages.identities.sent(identity, body, lambda: engine.read(body), self.started)
 
     def feed(self, chunk: bytes) -> None:
         """Pass on a copy of what the client gets."""
@@ -370,9 +372,9 @@ class Passage:
 
     def _finished(self, report: StreamReport | None) -> tuple[Usage | None, str]:
         """Return the outcome of a finished response. Its id is registered, since a later request may refer to it."""
-        if self.found is not None and self.found.scope and report is not None and report.response_id:
+        if self.identity is not None and self.identity.scope and report is not None and report.response_id:
             with quiet("answered"):
-                self._passages.identities.answered(self.found, report.response_id)
+                self._passages.identities.answered(self.identity, report.response_id)
         return self.tap.outcome(report)
 
     def _end(self, usage: Usage | None, error: str) -> None:
@@ -401,9 +403,9 @@ class Passage:
                 engine.abandon(self.prepared, now=now, error=error, partial=partial)
 
     def _unanswered(self) -> None:
-        if self.found is not None:
+        if self.identity is not None:
             with quiet("unanswered"):
-                self._passages.identities.unanswered(self.found)
+                self._passages.identities.unanswered(self.identity)
 
     def _estimated(self, partial: Partial | None) -> Usage | None:
         """Return the usage of an unplanned call that was cut off; without one of the provider, its whole prompt as

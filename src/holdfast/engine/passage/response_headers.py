@@ -43,7 +43,7 @@ def planned(prepared: PreparedCall, warning: str | None, memory: str = "") -> li
         predicted += f"; likely={prepared.core.likely:.2f}"
     if is_subscription(prepared.lane.tenant):
         predicted += "; at=list-price"
-    found = [
+    headers = [
         header(b"x-holdfast-call", prepared.call),
         header(b"x-holdfast-plan", marked),
         (b"x-holdfast-prediction", predicted.encode()),
@@ -51,22 +51,22 @@ def planned(prepared: PreparedCall, warning: str | None, memory: str = "") -> li
     if prepared.repairs:
         done = [repair.name for repair in prepared.repairs if repair.applied]
         if done:
-            found.append(header(b"x-holdfast-repairs", ", ".join(dict.fromkeys(done))))
+            headers.append(header(b"x-holdfast-repairs", ", ".join(dict.fromkeys(done))))
     if prepared.lane.observed:
-        found.append((b"x-holdfast-observed", b"subscription"))
+        headers.append((b"x-holdfast-observed", b"subscription"))
     if memory:
-        found.append(header(b"x-holdfast-memory", memory))
+        headers.append(header(b"x-holdfast-memory", memory))
     if prepared.reset is not None:
-        found.append(header(b"x-holdfast-reset", prepared.reset))
+        headers.append(header(b"x-holdfast-reset", prepared.reset))
     if warning is not None:
-        found.append(header(b"x-holdfast-warning", warning))
-    return found
+        headers.append(header(b"x-holdfast-warning", warning))
+    return headers
 
 
 def unplanned(call: str, bypass: str | None) -> list[Header]:
     """The id of a call that goes as it came, and why if that was not to be."""
-    found = [header(b"x-holdfast-call", call)]
-    return found if bypass is None else [*found, header(b"x-holdfast-bypassed", bypass)]
+    headers = [header(b"x-holdfast-call", call)]
+    return headers if bypass is None else [*headers, header(b"x-holdfast-bypassed", bypass)]
 
 
 def warning(cost: Decimal, limit: Decimal) -> str:

@@ -22,7 +22,7 @@ Refused = Callable[[int, str], None]
 """Called with a refusal's status and the provider's text."""
 
 
-class Hearing:
+class ResponseTap:
     """Observes one answer. `served` if the provider accepted the request, `streams` if its answer is an event stream.
     An unreadable answer has no `report`; nothing here raises."""
 

@@ -58,17 +58,17 @@ def history(work: Work) -> BlockHistory | None:
 def made_again(work: Work, index: int, parts: Sequence[bytes], order: bytes | None, first: bytes) -> list[bytes] | None:
     """The parts of a block of the body as they were first sent, with the digest `first`; None where that cannot be."""
     body, span = work.body, work.body.blocks[index]
-    found = in_order(parts, order) if order else None
-    if found is None:
+    parts_in_order = in_order(parts, order) if order else None
+    if parts_in_order is None:
         return None
-    own: bytes | None = found[0]
+    own: bytes | None = parts_in_order[0]
     if span.form == "string":  # it stays a text, or it would not stand where it stands
-        own = rewrite.text_alone(body, span, found[0])
+        own = rewrite.text_alone(body, span, parts_in_order[0])
     if own is None:
         return None
-    made = [own, *found[1:]]
+    made = [own, *parts_in_order[1:]]
     digest = digest_of(body, DIALECTS[body.dialect], index, is_border(body.blocks, index), made)
-    return found if digest == first else None
+    return parts_in_order if digest == first else None
 
 
 def keep_blocks(work: Work, now: BlockHistory, parts: Callable[[bytes], list[bytes] | None]) -> None:

@@ -253,10 +253,10 @@ class RepairShadows:
     def _is_wanted(self, prepared: PreparedCall, usage: Usage, cache: CacheSettings) -> bool:
         """Whether anybody asks for it: not at other levels, and not where a subscription pays."""
         observed = prepared.lane.observed or is_subscription(prepared.lane.tenant)
-        asked = cache.repair == "suggest" and not observed and usage.cost is not None
-        if not asked:
+        wanted = cache.repair == "suggest" and not observed and usage.cost is not None
+        if not wanted:
             self._forget(prepared)
-        return asked
+        return wanted
 
     def _shadow(self, prepared: PreparedCall) -> Shadow | None:
         shadow = self._shadows.peek(_name(prepared))
@@ -312,17 +312,17 @@ def _before(prepared: PreparedCall) -> _Sent | None:
 
 
 def _billed(prepared: PreparedCall, usage: Usage, now: float) -> Billed:
-    found = prepared.core
+    planned = prepared.core
     return Billed(
         body=prepared.sent,
-        tokens=found.outcome.prompt.tokens,
+        tokens=planned.outcome.prompt.tokens,
         usage=usage,
-        at=found.outcome.at,
-        first_token=now if found.first_token is None else found.first_token,
+        at=planned.outcome.at,
+        first_token=now if planned.first_token is None else planned.first_token,
         ended=now,
-        reset=found.request.reset,
+        reset=planned.request.reset,
         subagent=prepared.lane.subagent,
-        foreseen=found.outcome.read,
+        foreseen=planned.outcome.read,
     )
 
 

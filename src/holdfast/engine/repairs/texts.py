@@ -168,8 +168,8 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slot
 def _neighbours(work: Work, place: int) -> tuple[list[str], list[str]]:
     """Return the client's system texts before and after one."""
     spans = [rewrite.text_span(work.body, work.origin[number]) for number in work.texts]
-    found = ["" if span is None else string_of(work.body.raw[slice(*span)]) or "" for span in spans]
-    return found[:place], found[place + 1 :]
+    texts_ = ["" if span is None else string_of(work.body.raw[slice(*span)]) or "" for span in spans]
+    return texts_[:place], texts_[place + 1 :]
 
 
 def _start_again(
