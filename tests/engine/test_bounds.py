@@ -17,7 +17,7 @@ def test_lanes_and_sessions_used_longest_ago_are_let_go(monkeypatch: pytest.Monk
     lanes = [Lane(tenant="t", session=f"s{number}", id=f"l{number}") for number in range(5)]
     for lane in lanes:
         driver.send(talk(1), lane=lane)
-    keeper = driver.engine.state.keeper
+    keeper = driver.engine.state.persistence
     assert [keeper.known(lane) for lane in lanes] == [False, False, True, True, True]
     assert list(keeper.sessions) == [("t", "s2"), ("t", "s3"), ("t", "s4")]
     driver.send(talk(2), lane=lanes[2])  # the oldest of those that are known, and now the newest
@@ -34,7 +34,7 @@ def test_what_was_written_last_is_kept_of_some_lanes_only(monkeypatch: pytest.Mo
     lanes = [replace(driver.lane, id=f"l{number}") for number in range(4)]
     for lane in lanes:
         driver.send(talk(1), lane=lane)
-    assert list(driver.engine.state.keeper.encoded) == [("t", "l2"), ("t", "l3")]
+    assert list(driver.engine.state.persistence.encoded) == [("t", "l2"), ("t", "l3")]
     driver.close()
 
 

@@ -163,8 +163,8 @@ def test_a_write_behind_does_not_undo_what_the_other_has_kept(pair: Pair) -> Non
     pair.send(1, clocked(2, 2))
     first, lane = pair.both[0], pair.both[0].lane
     before = pair.store(0).ledger("t", "l")
-    first.engine.state.keeper.save_lane(lane)
-    first.engine.state.keeper.save_lane(lane)
+    first.engine.state.persistence.save_lane(lane)
+    first.engine.state.persistence.save_lane(lane)
     pair.durable(0)
     after = pair.store(0).ledger("t", "l")
     assert after.data == before.data

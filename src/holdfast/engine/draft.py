@@ -73,10 +73,10 @@ def draft(state: State, arrival: Arrival) -> Draft:
     body, alone, lane, now = arrival.body, arrival.reading, arrival.lane, arrival.now
     skip = arrival.options.skip
     ledger = state.fresh(lane, now)
-    writes = [*state.keeper.begin(lane)]
+    writes = [*state.persistence.begin(lane)]
     dialect, model = DIALECTS[body.dialect], facts_of(body)
     memory, mode = state.memory(lane.tenant), state.settings(lane).repair
-    down = state.keeper.down
+    down = state.persistence.down
     before = msgspec.msgpack.encode(ledger.repairs) if down else b""
     repaired = pipeline.repair(body, alone.prompt, ledger.repairs, memory, mode=mode, skip=skip)
     if down and repaired.new:  # what was told before is told again; nothing new is
@@ -87,7 +87,7 @@ def draft(state: State, arrival: Arrival) -> Draft:
     if repaired.raw is not body.raw:
         sent, reading = state.reread(body, alone, repaired.raw, dialect, model)
     if repaired.new:
-        writes += state.keeper.keep_bytes(lane, repaired.new, now)
+        writes += state.persistence.keep_bytes(lane, repaired.new, now)
     proposal, because = None, None
     if lane.observed:
         departs = ledger.last is not None and ledger.last.departs(reading.prompt)
@@ -95,7 +95,7 @@ def draft(state: State, arrival: Arrival) -> Draft:
     elif ledger.edits or arrival.options.edits:
         sent, reading, proposal, because = _edited(state, arrival, sent, reading, ledger, writes)
     if repaired.new or (proposal is not None and proposal.made):
-        writes += state.keeper.write_lane(lane)
+        writes += state.persistence.write_lane(lane)
     because = because or repaired.reset
     last = ledger.last
     if because is None and last is not None and not last.call and _comes_back(last, alone.prompt, reading.prompt):
@@ -120,11 +120,11 @@ def _edited(
     dialect, model = DIALECTS[body.dialect], facts_of(body)
 
     def load(name: bytes) -> bytes | None:
-        return state.keeper.load(lane.tenant, name)
+        return state.persistence.load(lane.tenant, name)
 
     played = editing.replay(body, dialect, reading.prompt, ledger.edits, load)
     edited = state.reread(body, reading, body.apply(played.splices), dialect, model)
-    if not wanted or state.keeper.down:
+    if not wanted or state.persistence.down:
         refused = Proposal(made=False, why="the store is down and cannot keep an edit") if wanted else None
         return *edited, refused, played.reset
     tenant = state.tenant(lane.tenant)
@@ -150,7 +150,7 @@ def _edited(
     )
     if not proposal.made:
         return *edited, proposal, played.reset
-    writes += state.keeper.keep_edits(lane, refs, wanted, now)
+    writes += state.persistence.keep_edits(lane, refs, wanted, now)
     ledger.edits.update({ref.block: ref for ref in refs})
     new = {sha256(data).digest(): data for data in wanted.values()}
     played = editing.replay(body, dialect, reading.prompt, ledger.edits, lambda name: new.get(name) or load(name))

@@ -66,7 +66,7 @@ class EngineCore(Beside):
         super().__init__(State(settings, store), bus, reports)
         self.repair_savings = RepairShadows()
         self._locks = tuple(threading.RLock() for _ in range(LOCKS))
-        self.state.keeper.end_left_behind()
+        self.state.persistence.end_left_behind()
 
     # A request
 
@@ -109,13 +109,13 @@ class EngineCore(Beside):
                     call, *ids = ulids(self._ids.take(3), 3)  # and of the two events that are told of it
                     request = draft.plan_request(call, arrival, strict=self._strict)
                     prepared = self._planned(arrival, draft, request, ids)
-                    self.state.keeper.begun(lane)
+                    self.state.persistence.begun(lane)
                     if draft.repaired.ordered:  # so that they are kept even if the process is killed with the answer
-                        self.state.keeper.save_lane(lane)
+                        self.state.persistence.save_lane(lane)
                     return prepared
             except Exception:
                 with self._lock:
-                    self.state.keeper.undo(lane)
+                    self.state.persistence.undo(lane)
                     self._bypassed(body, alone, lane, now)
                 raise
 
@@ -131,7 +131,7 @@ class EngineCore(Beside):
                     prepared.estimated = usage or prepared.core.predicted(tenant.experience)
                     row = self._row(prepared, "pending")
                     assert row is not None
-                    self.state.keeper.record(row)
+                    self.state.persistence.record(row)
 
     def settle(self, prepared: PreparedCall, usage: Usage, *, now: float) -> Verdict:
         """The answer is complete: compare what it read and wrote with the prediction.
@@ -157,8 +157,8 @@ class EngineCore(Beside):
             row = self._row(prepared, "settled", now, verdict)
             self.journal.settled(prepared, verdict, now, row)
             self._play_repaired(prepared, priced, row, now)
-            state.keeper.save_lane(lane)
-            state.keeper.save_tenant(lane.tenant, tenant)
+            state.persistence.save_lane(lane)
+            state.persistence.save_tenant(lane.tenant, tenant)
             return verdict
 
     def _judged(self, prepared: PreparedCall, usage: Usage, now: float) -> Verdict:
@@ -183,7 +183,7 @@ class EngineCore(Beside):
             with self._lock:
                 prepared.repairs_save = saving
                 if row is not None:
-                    state.keeper.record(replace(row, repairs_save=saving))
+                    state.persistence.record(replace(row, repairs_save=saving))
 
         experience = state.tenant(lane.tenant).experience
         self.repair_savings.play(prepared, usage, experience, state.settings(lane), now, save)
@@ -210,10 +210,10 @@ class EngineCore(Beside):
                 gemini_contents.abandoned(state, prepared)
             row = self._row(prepared, "failed" if error else "abandoned", now, verdict, error)
             self.journal.abandoned(prepared, now, error, row, verdict)
-            state.keeper.save_lane(lane)
+            state.persistence.save_lane(lane)
             if verdict is not None:
                 self._play_repaired(prepared, verdict.usage, row, now)
-                state.keeper.save_tenant(lane.tenant, tenant)
+                state.persistence.save_tenant(lane.tenant, tenant)
             return prepared.estimated
 
     def bypassed(self, lane: Lane, body: Body, *, now: float) -> None:
@@ -253,20 +253,20 @@ class EngineCore(Beside):
         check_lane("engine.announce", lane)
         with self.lane_lock(lane), self._lock:
             self.state.fresh(lane, now).reset = reason
-            self.state.keeper.save_lane(lane)
+            self.state.persistence.save_lane(lane)
 
     def end(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
         """End the lane and delete what is stored for its bytes. Returns calls that release its cached contents."""
         with self.lane_lock(lane), self._lock:
             self.state.forget(lane)
-            self.state.keeper.end_lane(lane, now)
+            self.state.persistence.end_lane(lane, now)
             return gemini_contents.ended(self.state, lane, now)
 
     def let_go(self, before: float) -> None:
         """Lanes that were last used before this may be removed from the store: they are read again when they are
         needed."""
         with self._lock:
-            self.state.keeper.let_go(before)
+            self.state.persistence.let_go(before)
 
     def ledger(self, lane: Lane, *, now: float) -> Ledger:
         """Return what the lane has sent, for reading."""
@@ -331,8 +331,8 @@ class EngineCore(Beside):
             if not retry or not droppable:
                 raise
             with self._lock:
-                self.state.keeper.undo(arrival.lane)
-                self.state.keeper.late(problem)
+                self.state.persistence.undo(arrival.lane)
+                self.state.persistence.late(problem)
             return self._durable(arrival, timeout, droppable=droppable, retry=False)
         return draft
 
@@ -377,7 +377,7 @@ class EngineCore(Beside):
         )
         planner.bypassed(state.tenant(lane.tenant), state.fresh(lane, now), sent, now)
         state.remember(lane, body)
-        state.keeper.save_lane(lane)
+        state.persistence.save_lane(lane)
 
     def _row(
         self,

@@ -238,7 +238,7 @@ def _held(state: State, lane: Lane) -> _Held:
 
 
 def _save(state: State, lane: Lane) -> None:
-    state.keeper.save_tenant(lane.tenant, state.tenant(lane.tenant))
+    state.persistence.save_tenant(lane.tenant, state.tenant(lane.tenant))
 
 
 def _name(prepared: PreparedCall, use: Use, held: _Held, now: float) -> None:

@@ -176,9 +176,9 @@ def _keep(
         prediction=msgspec.json.encode(due.outcome.usage()),
         chain=chain,
     )
-    state.keeper.put_call(row)
-    state.keeper.save_lane(lane)
-    state.keeper.save_tenant(lane.tenant, state.tenant(lane.tenant))
+    state.persistence.put_call(row)
+    state.persistence.save_lane(lane)
+    state.persistence.save_tenant(lane.tenant, state.tenant(lane.tenant))
 
 
 def waited(tenant: Tenant, ledger: Ledger, now: float) -> IdleLane | None:

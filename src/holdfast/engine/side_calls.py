@@ -33,7 +33,7 @@ WANTED = "off"
 class Beside:
     def __init__(self, state: State, bus: Bus | None, reports: Reports | None) -> None:
         self.state, self._ids, self._lock = state, IDS, threading.RLock()
-        self.journal = CallJournal(state.keeper.store, bus, reports, self._ids)
+        self.journal = CallJournal(state.persistence.store, bus, reports, self._ids)
 
     def report_to(self, reports: Reports) -> None:
         """Write break reports there from now on, unless the engine was made with a place for them."""
@@ -63,8 +63,8 @@ class Beside:
         if call.usage is not None:
             call = replace(call, usage=facts.price(call.usage, call.model))
         with self._lock:
-            self.state.keeper.meet(call.lane, call.started)
-            self.state.keeper.put_call(call.row())
+            self.state.persistence.meet(call.lane, call.started)
+            self.state.persistence.put_call(call.row())
             if call.ended is not None:
                 self.journal.unplanned(call, call.ended, self._lost_tokens(call) if call.kind == "bypassed" else None)
 
@@ -76,11 +76,11 @@ class Beside:
             state.pools(lane.before, facts.model(model), now)
             mine = state.tenant(lane.tenant)
             tenant_experience.share(mine, state.tenant(lane.before), now)
-            state.keeper.save_tenant(lane.tenant, mine)
-            theirs = state.keeper.ledger_of(lane.before, lane.id)
-            if theirs is not None and state.keeper.known(lane):
+            state.persistence.save_tenant(lane.tenant, mine)
+            theirs = state.persistence.ledger_of(lane.before, lane.id)
+            if theirs is not None and state.persistence.known(lane):
                 tenant_experience.take_over(state.ledger(lane, now), theirs)
-                state.keeper.save_lane(lane)
+                state.persistence.save_lane(lane)
 
     def call_id(self) -> str:
         """A new id, for an `UnplannedCall`."""
@@ -93,7 +93,7 @@ class Beside:
         if usage is None:
             return None
         unlisted = None if call.why in ("", WANTED) else 0
-        if not state.keeper.remembers(lane):
+        if not state.persistence.remembers(lane):
             return unlisted
         last = state.ledger(lane, call.started).last
         if last is None or not last.call or last.model != call.model:

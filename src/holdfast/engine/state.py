@@ -65,7 +65,7 @@ class State:
     def __init__(self, settings: Settings | Callable[[str], Settings] | None, store: Store | None) -> None:
         known = settings if settings is not None else Settings()
         self._settings = known if callable(known) else lambda _agent: known
-        self.keeper = Persistence(store)
+        self.persistence = Persistence(store)
         self.theirs = PromptReader()
         self.given = PromptReader(kept_bodies=GIVEN_BODIES, beside=self.theirs)
         self.ours = PromptReader(kept_bodies=OURS_BODIES, kept_blocks=OURS_BLOCKS)
@@ -84,26 +84,26 @@ class State:
     def tenant(self, name: str) -> Tenant:
         tenant = self.tenants.get(name)
         if tenant is None:
-            self.tenants[name] = tenant = self.keeper.tenant(name)
+            self.tenants[name] = tenant = self.persistence.tenant(name)
             tenant.room = self._room
         return tenant
 
     def ledger(self, lane: Lane, now: float) -> Ledger:
-        if lane.parent is not None and not self.keeper.known(lane):
-            self.keeper.inherit(lane, now)
-        return self.keeper.lane(lane, now)
+        if lane.parent is not None and not self.persistence.known(lane):
+            self.persistence.inherit(lane, now)
+        return self.persistence.lane(lane, now)
 
     def fresh(self, lane: Lane, now: float) -> Ledger:
         """The ledger to change: read again if another process has written it."""
-        return self.keeper.refresh(lane, now) or self.ledger(lane, now)
+        return self.persistence.refresh(lane, now) or self.ledger(lane, now)
 
     def pools(self, name: str, model: ModelFacts, now: float) -> None:
         """See that a tenant's pools of a model are there: rebuilt from its calls when they are first asked for."""
         tenant = self.tenant(name)
         if model.ref not in tenant.loaded:
             tenant.loaded.add(model.ref)
-            self.keeper.load_pool(name, tenant.pool(model), tenant.pool_alone(model), now)
-            if self.keeper.down:
+            self.persistence.load_pool(name, tenant.pool(model), tenant.pool_alone(model), now)
+            if self.persistence.down:
                 tenant.loaded.discard(model.ref)  # to be tried again
 
     def load_recent(self, now: float) -> list[str]:
@@ -111,7 +111,7 @@ class State:
         many as there is time for. Gives their tenants."""
         tenants: dict[str, None] = {}
         ends = monotonic() + LOADING_S
-        for lane in self.keeper.recent(now, MOST_RECENT):
+        for lane in self.persistence.recent(now, MOST_RECENT):
             if monotonic() > ends:
                 break
             tenants[lane.tenant] = None
@@ -122,7 +122,7 @@ class State:
 
     def close(self, now: float) -> None:
         for name, tenant in self.tenants.items():
-            self.keeper.finish_tenant(name, tenant, now)
+            self.persistence.finish_tenant(name, tenant, now)
 
     def memory(self, tenant: str) -> ByteMemory:
         memory = self._memories.get(tenant)
@@ -135,7 +135,7 @@ class State:
     def _stored(self, tenant: str, name: bytes) -> bytes | None:
         """What was made durable goes by its SHA-256. First bytes, by a shorter digest, never are: asking for those of a
         whole conversation after a restart would take longer than making them again."""
-        return self.keeper.load(tenant, name) if len(name) == sha256().digest_size else None
+        return self.persistence.load(tenant, name) if len(name) == sha256().digest_size else None
 
     def body(self, lane: Lane) -> Body | None:
         """The lane's last body, before markers of ours, where it is still remembered."""
