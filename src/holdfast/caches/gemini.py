@@ -13,7 +13,7 @@ Numbers come from `facts`. Knows nothing of bodies or prices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
@@ -25,8 +25,6 @@ from .streams import Room, TokenStream, TokenStreams
 
 AFFECTING: Mapping[str, Section] = {"toolConfig": "tools"}
 """Members of a request whose change loses the prefix from a section on."""
-
-ORDER: Sequence[Section] = ("system", "tools", "messages")
 
 
 class GeminiCache(Cache):

@@ -21,12 +21,9 @@ from hashlib import sha256
 from holdfast.facts import ModelFacts
 from holdfast.lru import LRU
 
-from .openai_breakpoints import AFFECTING, ORDER
 from .prompts import NEVER, Cache, Entry, Outcome, Prompt
 from .streams import Room, TokenStream, TokenStreams
 from .tokens import WIDTH, TokenSequence
-
-__all__ = ["AFFECTING", "ORDER", "OpenAIPrefix", "machine_name", "whole_steps"]
 
 _MINUTE = 60.0
 _ROUTES = 100_000  # routes whose request rate is remembered

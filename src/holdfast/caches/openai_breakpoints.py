@@ -42,8 +42,6 @@ AFFECTING: Mapping[str, Section] = {
 }
 """Members of a request whose change loses the prefix from a section on. Model and tools lose all of it."""
 
-ORDER: Sequence[Section] = ("system", "tools", "messages")
-
 _DEVELOPER = ("system", "developer")
 _TOOL = ("tool", "function")
 

@@ -38,18 +38,6 @@ from .ttl_raise import test as raise_test
 NEARLY = 0.98
 """Of what was to be read: as good as all of it."""
 
-__all__ = [
-    "PlanRequest",
-    "PlannedRequest",
-    "Tenant",
-    "Verdict",
-    "abandon",
-    "bypassed",
-    "first_token",
-    "prepare",
-    "settle",
-]
-
 
 class _Arrival(Struct, frozen=True):
     """A request as it comes, beside what its lane had sent before."""

@@ -21,11 +21,6 @@ def facts_for(model: str) -> ModelFacts:
     return facts if facts.known or ":" in model else facts_of(f"openai:{model}")
 
 
-def takes_breakpoints(model: str) -> bool:
-    """Whether this model accepts explicit breakpoints; others, and perhaps unknown ones, answer them with an error."""
-    return facts_for(model).breakpoints
-
-
 def breakpoint_ttl(model: str) -> str:
     """The one TTL that breakpoints have, whatever a model without them calls its own."""
     facts = facts_for(model)
@@ -42,7 +37,7 @@ class OpenAIDialect:
 
     def takes_markers(self, model: str) -> bool:
         """Whether this model's route accepts explicit breakpoints; others answer them with an error."""
-        return takes_breakpoints(model)
+        return facts_for(model).breakpoints
 
     def deferred(self, body: Body, index: int) -> bool:
         return False
