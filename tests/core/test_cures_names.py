@@ -48,7 +48,7 @@ def test_a_name_that_is_no_literal_is_one_of_these() -> None:
         if not isinstance(name, ast.Constant)
     }
     assert found == {
-        ("skills.py", "_name(found)"),
+        ("skills.py", "_name(skills)"),
         ("skills.py", "BODY"),
         ("library.py", "reason"),
         ("library.py", "cause"),

@@ -132,11 +132,11 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts, *, ex
         return Outcome(prompt, now, 0, prompt.tokens, why=("no marker: nothing is read or written (A6)",))
     marks = _effective(prompt, model)
     near = _nearest(prompt, marks, entries, now, model)
-    hit, found, source = near or _longest(prompt, marks, entries.find, now, model)
-    read = prompt.ends[hit] if found is not None else 0
+    hit, hit_entry, source = near or _longest(prompt, marks, entries.find, now, model)
+    read = prompt.ends[hit] if hit_entry is not None else 0
     beyond = [mark for mark in marks if mark.block > hit]
     writes, written = _bill(prompt, beyond, read)
-    refreshed = () if found is None else _refreshed(prompt, hit, entries, marks, now, model)
+    refreshed = () if hit_entry is None else _refreshed(prompt, hit, entries, marks, now, model)
     base = refreshed[-1] if refreshed else None  # the entry at the hit, as it lives from now on
     outcome = Outcome(
         prompt,
@@ -148,13 +148,13 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts, *, ex
         _written(prompt, beyond, base, now, model),
         refreshed,
     )
-    return replace(outcome, why=tuple(_why(outcome, marks, found, source, entries, model))) if explain else outcome
+    return replace(outcome, why=tuple(_why(outcome, marks, hit_entry, source, entries, model))) if explain else outcome
 
 
 def readable(prompt: Prompt, find: Find, now: float, model: ModelFacts) -> int:
     """Return the tokens that a request would read, as `decide` does, and nothing else."""
-    hit, found, _ = _longest(prompt, _effective(prompt, model), find, now, model)
-    return prompt.ends[hit] if found is not None else 0
+    hit, entry, _ = _longest(prompt, _effective(prompt, model), find, now, model)
+    return prompt.ends[hit] if entry is not None else 0
 
 
 def cold_writes(prompt: Prompt, model: ModelFacts) -> tuple[tuple[str, int], ...]:
@@ -221,17 +221,17 @@ class AnthropicCache(Cache):
 
     def _absent(self, key: bytes, now: float) -> bool:
         """No entry that can be read, now or from a moment that is already known."""
-        known = self._entries.get(key)
-        return known is None or known.readable == NEVER or known.expires < now
+        entry = self._entries.get(key)
+        return entry is None or entry.readable == NEVER or entry.expires < now
 
     def first_token(self, outcome: Outcome, now: float) -> None:
         """A11. Of requests that write the same prefix side by side, the first answer makes it readable."""
         fresh = []
         for entry in outcome.new:
-            known, at = self._entries.get(entry.key), now
-            if known is None or known.readable == NEVER or known.expires < entry.expires:
-                if known is not None and known.readable < now <= known.expires:
-                    at = known.readable
+            pending, at = self._entries.get(entry.key), now
+            if pending is None or pending.readable == NEVER or pending.expires < entry.expires:
+                if pending is not None and pending.readable < now <= pending.expires:
+                    at = pending.readable
                 fresh.append(replace(entry, readable=at))
         self._entries.put(fresh, now)
 
@@ -252,8 +252,8 @@ def _shown(
     the tools."""
     drop: set[int] = set()
     thinking = settings.get("thinking", b"")
-    kept = not model.strips_thinking or settings.get("thinking.keep") == b"all"
-    if not kept and thinking and b'"disabled"' not in thinking:
+    keeps_thinking = not model.strips_thinking or settings.get("thinking.keep") == b"all"
+    if not keeps_thinking and thinking and b'"disabled"' not in thinking:
         drop = _stripped(blocks)
     if tools_stay and not drop:
         return blocks, None
@@ -359,10 +359,10 @@ def _bill(prompt: Prompt, beyond: Sequence[Mark], read: int) -> tuple[tuple[tupl
 
 
 def _written(
-    prompt: Prompt, beyond: Sequence[Mark], found: Entry | None, now: float, model: ModelFacts
+    prompt: Prompt, beyond: Sequence[Mark], hit_entry: Entry | None, now: float, model: ModelFacts
 ) -> tuple[Entry, ...]:
     """A3, A10. Unless `ttl_raise`, an entry lives only as long as the shortest-lived part it stands on."""
-    base = found.seconds if found is not None else float("inf")
+    base = hit_entry.seconds if hit_entry is not None else float("inf")
     new = []
     for mark in beyond:
         seconds = float(model.ttl_seconds(mark.ttl) or 0)
@@ -395,7 +395,7 @@ def _refreshed(
 
 
 def _why(
-    outcome: Outcome, marks: Sequence[Mark], found: Entry | None, source: int, entries: Lookup, model: ModelFacts
+    outcome: Outcome, marks: Sequence[Mark], source_entry: Entry | None, source: int, entries: Lookup, model: ModelFacts
 ) -> Iterator[str]:
     """What happened, for people. Looks only at what lies between the hit and the last marker; `found` is what is read,
     reached from the marker at block `source`."""
@@ -411,10 +411,10 @@ def _why(
             missed = entries.get(prompt.keys[index])
             if missed is not None:
                 yield _missed(index, missed, now, model)
-    if found is not None:
+    if source_entry is not None:
         yield (
-            f"read {found.tokens} tokens: the {found.ttl} entry at block {outcome.hit}, written "
-            f"{now - found.written:.0f} s ago, reached from the marker at block {source} (A4)"
+            f"read {source_entry.tokens} tokens: the {source_entry.ttl} entry at block {outcome.hit}, written "
+            f"{now - source_entry.written:.0f} s ago, reached from the marker at block {source} (A4)"
         )
     elif marks:
         yield "nothing read: no entry for this prefix in reach of a marker (A4)"

@@ -37,10 +37,10 @@ def build(
     """
     blocks = tuple(blocks)
     seeds = _seeds(controls.scope, model, order, salts or {})
-    known = 0 if like is None else _common_keys(blocks, seeds, like)
-    keys, ends = ((), ()) if like is None else (like.keys[:known], like.ends[:known])
+    same = 0 if like is None else _common_keys(blocks, seeds, like)
+    keys, ends = ((), ()) if like is None else (like.keys[:same], like.ends[:same])
     pairs = tuple(seeds.items())
-    keys, ends = _chained(blocks, known, keys, ends, pairs)
+    keys, ends = _chained(blocks, same, keys, ends, pairs)
     marks = tuple(controls.marks)
     return Prompt(controls.scope, model, blocks, keys, ends, marks, controls.route, (), controls.mode, pairs)
 
@@ -48,22 +48,22 @@ def build(
 def grown(like: Prompt, blocks: Sequence[Block], marks: Sequence[Mark]) -> Prompt:
     """A prompt of the same settings, scope and model as an earlier one."""
     blocks = tuple(blocks)
-    known = common_head(blocks, like.blocks)
-    keys, ends = _chained(blocks, known, like.keys[:known], like.ends[:known], like.seeds)
+    same = common_head(blocks, like.blocks)
+    keys, ends = _chained(blocks, same, like.keys[:same], like.ends[:same], like.seeds)
     return Prompt(like.scope, like.model, blocks, keys, ends, tuple(marks), like.route, (), like.mode, like.seeds)
 
 
 def _chained(
     blocks: tuple[Block, ...],
-    known: int,
+    same: int,
     keys: tuple[bytes, ...],
     ends: tuple[int, ...],
     seeds: Iterable[tuple[Section, bytes]],
 ) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
     """Keys and ends of all blocks, from those of the first `known`."""
-    key, end, section = (keys[-1], ends[-1], blocks[known - 1].section) if known else (b"", 0, None)
+    key, end, section = (keys[-1], ends[-1], blocks[same - 1].section) if same else (b"", 0, None)
     more, counts = [], []
-    for block in blocks[known:]:
+    for block in blocks[same:]:
         if block.section != section:
             key = sha256(key + dict(seeds)[block.section]).digest()[:_DIGEST]
             section = block.section

@@ -43,12 +43,12 @@ class Entries:
     def put(self, entries: Iterable[Entry], now: float) -> None:
         """Keep these as the most recently used ones."""
         self.changes += 1
-        kept = self._by_key
+        by_key = self._by_key
         for entry in entries:
             key = entry.key
-            kept.pop(key, None)
-            kept[key] = entry
-        if len(kept) > self._sweep_at:
+            by_key.pop(key, None)
+            by_key[key] = entry
+        if len(by_key) > self._sweep_at:
             self._sweep(now)
 
     def drop(self, key: bytes) -> None:
@@ -60,9 +60,9 @@ class Entries:
 
     def _sweep(self, now: float) -> None:
         """Forget the dead. The next sweep comes when as many again have been added: constant work per entry."""
-        kept = [(key, entry) for key, entry in self._by_key.items() if entry.expires >= now]
-        if len(kept) > self._capacity:  # down to nine tenths, so that a full cache is not swept at every write
-            kept = kept[-(self._capacity * 9 // 10) :]
+        live = [(key, entry) for key, entry in self._by_key.items() if entry.expires >= now]
+        if len(live) > self._capacity:  # down to nine tenths, so that a full cache is not swept at every write
+            live = live[-(self._capacity * 9 // 10) :]
         self._by_key.clear()
-        self._by_key.update(kept)
+        self._by_key.update(live)
         self._sweep_at = min(self._capacity, max(1_024, 2 * len(self._by_key)))

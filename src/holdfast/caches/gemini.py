@@ -57,29 +57,29 @@ class GeminiCache(Cache):
     def entries(self, now: float) -> list[Entry]:
         named = [
             Entry(
-                found.name.encode(),
-                found.tokens,
+                content.name.encode(),
+                content.tokens,
                 "",
-                found.expires - found.created,
-                found.created,
-                found.expires,
-                found.created,
+                content.expires - content.created,
+                content.created,
+                content.expires,
+                content.created,
             )
-            for found in self.contents.live(now)
-            if found.model == self._facts.name
+            for content in self.contents.live(now)
+            if content.model == self._facts.name
         ]
         return [*named, *self._streams.live(now)]
 
     def _explicit(self, prompt: Prompt, now: float) -> Outcome:
-        found = self.contents.get(prompt.scope, prompt.mode, now)
-        if found is None:
+        held = self.contents.get(prompt.scope, prompt.mode, now)
+        if held is None:
             raise HoldfastError(f"cached content `{prompt.mode}` does not exist or has expired; create it again.")
-        if found.model != self._facts.name:
+        if held.model != self._facts.name:
             raise HoldfastError(
-                f"cached content `{prompt.mode}` is bound to {found.model}, not {self._facts.name}; create one for it."
+                f"cached content `{prompt.mode}` is bound to {held.model}, not {self._facts.name}; create one for it."
             )
-        why = f"the named content `{found.name}` holds {found.tokens} tokens (G6)"
-        return Outcome(prompt, now, found.tokens, prompt.tokens, why=(why,))
+        why = f"the named content `{held.name}` holds {held.tokens} tokens (G6)"
+        return Outcome(prompt, now, held.tokens, prompt.tokens, why=(why,))
 
     def _implicit(self, prompt: Prompt, now: float) -> Outcome:
         self._streams.sweep(now)

@@ -72,12 +72,12 @@ class CachedContents:
     def get(self, scope: str, name: str, now: float) -> CachedContent | None:
         """The object, or None when it never was, is deleted, has expired or belongs to somebody else (C4)."""
         self._sweep(now)
-        found = self._objects.get(name)
-        return found if found is not None and found.scope == scope else None
+        content = self._objects.get(name)
+        return content if content is not None and content.scope == scope else None
 
     def list(self, scope: str, now: float) -> tuple[CachedContent, ...]:
         self._sweep(now)
-        return tuple(found for found in self._objects.values() if found.scope == scope)
+        return tuple(content for content in self._objects.values() if content.scope == scope)
 
     def patch(
         self, scope: str, name: str, now: float, *, ttl: float | None = None, expires: float | None = None
@@ -93,12 +93,12 @@ class CachedContents:
     def token_hours(self, scope: str, now: float) -> float:
         """Everything a scope has stored so far, in tokens times hours (C5)."""
         self._sweep(now)
-        return self._past.get(scope, 0.0) + sum(found.token_hours(now) for found in self.list(scope, now))
+        return self._past.get(scope, 0.0) + sum(content.token_hours(now) for content in self.list(scope, now))
 
     def stored(self, now: float) -> dict[str, float]:
         """Token-hours of every scope that has ever stored anything."""
         self._sweep(now)
-        scopes = {*self._past, *(found.scope for found in self._objects.values())}
+        scopes = {*self._past, *(content.scope for content in self._objects.values())}
         return {scope: self.token_hours(scope, now) for scope in sorted(scopes)}
 
     def live(self, now: float) -> tuple[CachedContent, ...]:
@@ -106,13 +106,13 @@ class CachedContents:
         return tuple(self._objects.values())
 
     def _known(self, scope: str, name: str, now: float) -> CachedContent:
-        found = self.get(scope, name, now)
-        if found is None:
+        content = self.get(scope, name, now)
+        if content is None:
             raise HoldfastError(f"cached content `{name}` does not exist or has expired; create it again.")
-        return found
+        return content
 
     def _sweep(self, now: float) -> None:
-        for gone in [found for found in self._objects.values() if found.expires < now]:
+        for gone in [content for content in self._objects.values() if content.expires < now]:
             self._drop(gone, now)
 
     def _drop(self, gone: CachedContent, now: float) -> None:

@@ -50,9 +50,9 @@ class HostMemory:
     def save(self, tokens: TokenSequence) -> None:
         if not self._capacity or not len(tokens) or len(tokens) > self._capacity:
             return
-        if any(shared_tokens(kept, tokens) == len(tokens) for kept in self.sequences):
+        if any(shared_tokens(sequence, tokens) == len(tokens) for sequence in self.sequences):
             return
-        self.sequences = [kept for kept in self.sequences if shared_tokens(kept, tokens) < len(kept)]
+        self.sequences = [sequence for sequence in self.sequences if shared_tokens(sequence, tokens) < len(sequence)]
         self.sequences.append(tokens)
         while sum(map(len, self.sequences)) > self._capacity:
             del self.sequences[0]
@@ -60,13 +60,13 @@ class HostMemory:
     def exchange(self, held: TokenSequence, wanted: TokenSequence) -> TokenSequence:
         """What a slot that holds `held` should hold for a request that wants `wanted`."""
         shared = shared_tokens(held, wanted)
-        kept, similar = (shared / len(held) if len(held) else -1.0), shared / len(wanted)
+        share, similar = (shared / len(held) if len(held) else -1.0), shared / len(wanted)
         best = None
         for index, sequence in enumerate(self.sequences):
             shared = shared_tokens(sequence, wanted)
             kept_here, similar_here = shared / len(sequence), shared / len(wanted)
-            if kept_here >= self._keep and kept_here > kept and similar_here > similar:
-                best, kept, similar = index, kept_here, similar_here
+            if kept_here >= self._keep and kept_here > share and similar_here > similar:
+                best, share, similar = index, kept_here, similar_here
         return held if best is None else self.sequences.pop(best)
 
 

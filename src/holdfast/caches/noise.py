@@ -64,19 +64,19 @@ class Noisy(Cache):
         return outcome
 
     def first_token(self, outcome: Outcome, now: float) -> None:
-        known = self._running.peek(id(outcome))
-        if known is not None:
-            known[2].first_token(known[1], now)
+        running = self._running.peek(id(outcome))
+        if running is not None:
+            running[2].first_token(running[1], now)
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
-        known = self._running.pop(id(outcome), None)
-        if known is not None:
-            known[2].finish(known[1], output, now)
+        running = self._running.pop(id(outcome), None)
+        if running is not None:
+            running[2].finish(running[1], output, now)
 
     def abandon(self, outcome: Outcome, now: float) -> None:
-        known = self._running.pop(id(outcome), None)
-        if known is not None:
-            known[2].abandon(known[1], now)
+        running = self._running.pop(id(outcome), None)
+        if running is not None:
+            running[2].abandon(running[1], now)
 
     def entries(self, now: float) -> list[Entry]:
         return [entry for replica in self._replicas for entry in replica.entries(now)]

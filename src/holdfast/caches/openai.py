@@ -93,7 +93,7 @@ class OpenAIPrefix(Cache):
         return name + overflow.to_bytes(4, "big") if overflow else name
 
     def _stream(self, tokens: TokenSequence, mode: str, now: float, readable: float = NEVER) -> TokenStream:
-        known = self._facts.ttl_seconds(mode)
-        ttl = mode if known is not None else self._facts.default_ttl or ""
+        named = self._facts.ttl_seconds(mode)
+        ttl = mode if named is not None else self._facts.default_ttl or ""
         seconds = float(self._facts.ttl_seconds(ttl) or 0)
         return TokenStream(tokens, ttl, seconds, now, now + seconds, readable)

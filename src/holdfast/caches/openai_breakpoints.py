@@ -99,18 +99,18 @@ def candidates(prompt: Prompt, facts: ModelFacts) -> list[int]:
     """The blocks at whose ends an entry is looked up, the longest prefix first (B3, B4)."""
     marks = sorted({mark.block for mark in prompt.marks})
     first, latest = facts.limits.lookup_first or 0, facts.knobs.lookup_latest or 0
-    found = {*marks[:first], *(marks[-latest:] if latest else [])}
+    places = {*marks[:first], *(marks[-latest:] if latest else [])}
     if prompt.mode != "explicit":
-        found.update(_implicit_candidates(prompt.blocks, facts.limits.lookup_endings or 0))
-    return sorted((index for index in found if prompt.ends[index] >= facts.floor), reverse=True)
+        places.update(_implicit_candidates(prompt.blocks, facts.limits.lookup_endings or 0))
+    return sorted((index for index in places if prompt.ends[index] >= facts.floor), reverse=True)
 
 
 def _implicit_candidates(blocks: Sequence[Block], earlier: int) -> set[int]:
     latest, developer = latest_eligible(blocks), developer_end(blocks)
-    found = {index for index in (latest, developer) if index is not None}
+    places = {index for index in (latest, developer) if index is not None}
     if latest is not None and earlier:
-        found.update(islice(endings(blocks, latest), earlier))
-    return found
+        places.update(islice(endings(blocks, latest), earlier))
+    return places
 
 
 def decide(prompt: Prompt, entries: Entries, now: float, facts: ModelFacts) -> Outcome:
@@ -160,11 +160,11 @@ class OpenAIBreakpoints(Cache):
 
     def _readable(self, entry: Entry, now: float) -> Entry:
         """B6. Of requests that write the same prefix side by side, the first answer makes it readable."""
-        known = self._entries.get(entry.key)
-        if known is None or known.expires < now:
+        earlier = self._entries.get(entry.key)
+        if earlier is None or earlier.expires < now:
             return structs.replace(entry, readable=now)
-        expires = max(entry.expires, known.expires)
-        return structs.replace(entry, readable=min(now, known.readable), expires=expires)
+        expires = max(entry.expires, earlier.expires)
+        return structs.replace(entry, readable=min(now, earlier.readable), expires=expires)
 
     def entries(self, now: float) -> list[Entry]:
         return self._entries.live(now)

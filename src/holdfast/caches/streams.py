@@ -102,9 +102,9 @@ class TokenStreams:
         names = self._names.of(tokens, head)
         for depth in range(len(names), 0, -1):
             streams = [self._streams[serial][0] for serial in self._through.get(names[depth - 1], ())]
-            found = [(shared_tokens(s.tokens, tokens, depth * self._step), s) for s in streams if s.live(now)]
-            if found:
-                return found
+            matches = [(shared_tokens(s.tokens, tokens, depth * self._step), s) for s in streams if s.live(now)]
+            if matches:
+                return matches
         return []
 
     def put(self, head: bytes, stream: TokenStream) -> None:

@@ -108,10 +108,10 @@ class Names:
             return ()
         first = self._name(head, tokens, 0)
         names = [first]
-        known = self._memory.peek(first)
-        if known is not None:
-            shared = min(shared_tokens(tokens, known[0]) // self._step, len(known[1]))
-            names = list(known[1][:shared]) or names
+        remembered = self._memory.peek(first)
+        if remembered is not None:
+            shared = min(shared_tokens(tokens, remembered[0]) // self._step, len(remembered[1]))
+            names = list(remembered[1][:shared]) or names
         for index in range(len(names), steps):
             names.append(self._name(names[-1], tokens, index))
         self._memory[first] = (tokens, tuple(names))

@@ -29,13 +29,13 @@ def as_json(config: Config, agent: str | None = None, *, changed: bool = False) 
     return {
         "values": {
             name: {
-                "value": mask(found.value),
-                "origin": str(found.origin),
+                "value": mask(each.value),
+                "origin": str(each.origin),
                 "default": mask(KEYS[name].default),
                 "description": KEYS[name].description,
             }
-            for name, found in config.values(agent).items()
-            if not changed or found.origin != DEFAULT
+            for name, each in config.values(agent).items()
+            if not changed or each.origin != DEFAULT
         },
         "notes": list(notes(config, agent)),
     }
@@ -46,9 +46,9 @@ def as_text(
 ) -> Iterator[str]:
     """Lines grouped by section: key, value, origin; two lines per key where `width` does not hold one."""
     rows = [
-        (KEYS[name].section, name, shown(found.value), str(found.origin))
-        for name, found in config.values(agent).items()
-        if not changed or found.origin != DEFAULT
+        (KEYS[name].section, name, shown(each.value), str(each.origin))
+        for name, each in config.values(agent).items()
+        if not changed or each.origin != DEFAULT
     ]
     if not rows:
         yield "Every value is the default."

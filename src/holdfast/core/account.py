@@ -33,9 +33,9 @@ def available(client: Client, credit: float) -> float:
 
 def reserve(client: Client, excess: float) -> float:
     """Reserve what a plan costs more than the client alone, and return it."""
-    kept = max(0.0, excess)
-    client.reserved += kept
-    return kept
+    reserved = max(0.0, excess)
+    client.reserved += reserved
+    return reserved
 
 
 def add(ledger: Ledger, client: Client, automatic: float, spent: float) -> None:
@@ -53,8 +53,8 @@ def judge_markers(ledger: Ledger, price: Costs, alone: float, tokens: int, read:
     ledger.premium = alone - tokens * price.input + saved
 
 
-def release(client: Client, kept: float) -> None:
-    client.reserved = max(0.0, client.reserved - kept)
+def release(client: Client, reserved: float) -> None:
+    client.reserved = max(0.0, client.reserved - reserved)
 
 
 def book(client: Client, alone: float, paid: float) -> None:
@@ -91,8 +91,8 @@ def _shared(prepared: PlannedRequest, read: int) -> int:
     last = block_near(prompt, read)
     if alone.keys == prompt.keys:
         return alone.ends[last] if last >= 0 else 0
-    known = set(prompt.keys[: last + 1])
-    return max((end for key, end in zip(alone.keys, alone.ends, strict=True) if key in known), default=0)
+    keys = set(prompt.keys[: last + 1])
+    return max((end for key, end in zip(alone.keys, alone.ends, strict=True) if key in keys), default=0)
 
 
 def _more_read(outcome: Outcome, read: int) -> Outcome:
@@ -137,8 +137,8 @@ def missed_by(prepared: PlannedRequest, usage: Usage) -> MissedReads | None:
     ours, price = prepared.prompt.tokens, rates(model.ref, prompt_tokens=usage.prompt)
     if price is None or not ours or (prepared.gap or 0.0) > lives:
         return None
-    known = min(usage.prompt, round(sum(before.counts()) * usage.prompt / ours))
-    tokens = known - usage.read
+    sent_before = min(usage.prompt, round(sum(before.counts()) * usage.prompt / ours))
+    tokens = sent_before - usage.read
     write = price.write(model.default_ttl)
-    dollars = tokens * (write - price.read) - known * (write - price.input)
-    return MissedReads(tokens, dollars) if known >= model.floor and dollars > 0 else None
+    dollars = tokens * (write - price.read) - sent_before * (write - price.input)
+    return MissedReads(tokens, dollars) if sent_before >= model.floor and dollars > 0 else None

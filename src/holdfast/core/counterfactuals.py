@@ -105,16 +105,16 @@ def allowance(experience: Experience, ledger: Ledger, here: float, price: float)
     what the conversation would have cost so far, and as soon as some of the tenant's are known, what they have saved
     together and the cost of a single one of them. From the second conversation on a part of what another policy would
     have saved counts too; `price` is that of a plain token."""
-    known = conversations(experience)
+    count = conversations(experience)
     automatic = spent = missed = 0.0
     for client in experience.clients.values():
         automatic += client.automatic
         spent += client.spent
         missed += client.fixed[0] - min(client.fixed)
-    history = HISTORY * missed * price if known > 1 else 0.0
-    if known < ENOUGH:
+    history = HISTORY * missed * price if count > 1 else 0.0
+    if count < ENOUGH:
         return BOUND * (ledger.automatic + here) - ledger.spent - here + history
-    return (1 + AHEAD / known) * (automatic + here) - spent - here + history
+    return (1 + AHEAD / count) * (automatic + here) - spent - here + history
 
 
 def tests_the_long(outcome: Outcome, gap: float | None) -> bool:

@@ -93,24 +93,26 @@ def compare(
         return Comparison(
             course, Divergence(what="model", block=0, section=first, kept=0, behind=behind, setting="model")
         )
-    known = rules(model)
-    setting = None if before.settings == settings else _setting(before.settings, settings, known, model)
+    provider = rules(model)
+    setting = None if before.settings == settings else _setting(before.settings, settings, provider, model)
     if grown and setting is None:
         return Comparison(course)
     counts = before.counts()
-    parted = None if grown else _section(before, prompt, same, known)
+    parted = None if grown else _section(before, prompt, same, provider)
     if setting is not None:
         name, section = setting
-        start = _start(prompt, section, known)
+        start = _start(prompt, section, provider)
         if parted is None or start <= same:
             kept = prompt.ends[start - 1] if start else 0
             behind = sum(counts[min(start, len(counts)) :])
-            found = Divergence(what="settings", block=start, section=section, kept=kept, behind=behind, setting=name)
-            return Comparison(course, found)
+            return Comparison(
+                course,
+                Divergence(what="settings", block=start, section=section, kept=kept, behind=behind, setting=name),
+            )
     if parted is None:
         return Comparison(course)
     what, gone, added = _what(old, new, same, parted, course, before, prompt)
-    lost_all = parted == "tools" and (known.all_tools or known.order[0] == "tools")  # A13, B9
+    lost_all = parted == "tools" and (provider.all_tools or provider.order[0] == "tools")  # A13, B9
     kept = 0 if lost_all else sum(counts[:same])
     return Comparison(
         course,
@@ -222,30 +224,30 @@ def _resumes(whole: list[bytes], part: list[bytes]) -> int:
     return 0
 
 
-def _section(before: Sent, prompt: Prompt, index: int, known: Rules) -> Section:
+def _section(before: Sent, prompt: Prompt, index: int, provider: Rules) -> Section:
     """The section that changed: where the two have different ones, the earlier has lost or gained its last block."""
-    found = {before.section(index)}
+    sections = {before.section(index)}
     if index < len(prompt.blocks):
-        found.add(prompt.blocks[index].section)
-    return next(section for section in known.order if section in found)
+        sections.add(prompt.blocks[index].section)
+    return next(section for section in provider.order if section in sections)
 
 
-def _setting(before: Settings, after: Settings, known: Rules, model: ModelFacts) -> tuple[str, Section] | None:
+def _setting(before: Settings, after: Settings, provider: Rules, model: ModelFacts) -> tuple[str, Section] | None:
     """Return the changed setting that loses most, and the first section it loses (A13, B9). Settings missing in the
     rules' table (such as a cache key) separate entries from the start."""
     old, new = dict(before), dict(after)
     changed = [n for n in sorted(old.keys() | new.keys()) if old.get(n) != new.get(n) and n not in _SEEN_IN_BLOCKS]
-    everything = known.order[0]
-    sections = {name: known.affecting.get(name, everything) for name in changed}
+    everything = provider.order[0]
+    sections = {name: provider.affecting.get(name, everything) for name in changed}
     if model.knobs.effort_invalidates == "all":
         sections |= {name: everything for name in sections if name in EFFORT}
     if not sections:
         return None
-    return min(sections.items(), key=lambda item: known.order.index(item[1]))
+    return min(sections.items(), key=lambda item: provider.order.index(item[1]))
 
 
-def _start(prompt: Prompt, section: Section, known: Rules) -> int:
+def _start(prompt: Prompt, section: Section, provider: Rules) -> int:
     """The first block that is lost with a section."""
-    rank = known.order.index(section)
-    places = (i for i, block in enumerate(prompt.blocks) if known.order.index(block.section) >= rank)
+    rank = provider.order.index(section)
+    places = (i for i, block in enumerate(prompt.blocks) if provider.order.index(block.section) >= rank)
     return next(places, len(prompt.blocks))

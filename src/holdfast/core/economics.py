@@ -121,8 +121,8 @@ class Costs(Struct, frozen=True):
 
     def write(self, ttl: str) -> float:
         name = "5m" if ttl == UNSPLIT else ttl
-        for known, price in self.writes:
-            if known == name:
+        for named, price in self.writes:
+            if named == name:
                 return price
         return max([price for _, price in self.writes], default=self.input)
 
@@ -142,8 +142,9 @@ def costs(model: ModelFacts, tokens: int) -> Costs:
 
 @lru_cache(maxsize=256)
 def _costs(model: ModelFacts, above: int) -> Costs:
-    known = rates(model.ref, prompt_tokens=above + 1 if above else 0)
-    if known is not None:
-        return Costs(float(known.input), float(known.read), tuple((ttl, float(price)) for ttl, price in known.writes))
+    listed = rates(model.ref, prompt_tokens=above + 1 if above else 0)
+    if listed is not None:
+        writes = tuple((ttl, float(price)) for ttl, price in listed.writes)
+        return Costs(float(listed.input), float(listed.read), writes)
     writes = tuple((ttl, UNKNOWN * float(share)) for ttl, share in model.writes)
     return Costs(UNKNOWN, UNKNOWN * float(model.read), writes)

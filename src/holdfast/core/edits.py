@@ -114,9 +114,9 @@ def _reckoned(behind: int, removed: int, cost: Decimal, payback: Decimal | None,
 
 def _refusal(situation: Situation, ref: EditRef, signed: bool) -> str | None:
     """Why this block is not edited at any price."""
-    known = situation.ledger.edits.get(ref.block)
-    if known is not None:
-        if known.replacement == ref.replacement:
+    recorded = situation.ledger.edits.get(ref.block)
+    if recorded is not None:
+        if recorded.replacement == ref.replacement:
             return "the edit is recorded already and is replayed on every request"
         return "the block has a recorded edit with other bytes, and that one is replayed for ever (law 4)"
     block = next((block for block in situation.prompt.blocks if block.digest == ref.block), None)

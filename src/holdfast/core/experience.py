@@ -149,12 +149,12 @@ class Experience(Struct):
     owed: dict[str, Decimal] = field(default_factory=dict)
 
     def client(self, name: str) -> Client:
-        known = self.clients.get(name)
-        return self.clients.setdefault(name, Client()) if known is None else known
+        client = self.clients.get(name)
+        return self.clients.setdefault(name, Client()) if client is None else client
 
     def route(self, model: str) -> RouteExperience:
-        known = self.routes.get(model)
-        return self.routes.setdefault(model, RouteExperience()) if known is None else known
+        route = self.routes.get(model)
+        return self.routes.setdefault(model, RouteExperience()) if route is None else route
 
 
 def encode(experience: Experience) -> bytes:
@@ -164,14 +164,14 @@ def encode(experience: Experience) -> bytes:
 def decode(data: bytes) -> Experience:
     """Decode stored experience. Data of another version gives an empty one, which is learned again."""
     try:
-        found = msgspec.msgpack.decode(data, type=Experience)
+        experience = msgspec.msgpack.decode(data, type=Experience)
     except msgspec.DecodeError:
         return Experience()
-    if found.version != VERSION:
+    if experience.version != VERSION:
         return Experience()
-    for client in found.clients.values():
+    for client in experience.clients.values():
         client.reserved = 0.0  # what was pending is not known any more
-    return found
+    return experience
 
 
 def merged(stored: Experience, mine: Experience, base: Experience) -> Experience:

@@ -52,8 +52,8 @@ def believed(prompt: Prompt, last: Sent | None, model: ModelFacts, now: float) -
 
 def _longest(prompt: Prompt, model: ModelFacts) -> float:
     """The most seconds that a prefix may live after its last use."""
-    asked = model.ttl_seconds(prompt.mode)
-    if asked is not None:
-        return max(asked, model.limits.in_memory_max_seconds or 0)
+    chosen = model.ttl_seconds(prompt.mode)
+    if chosen is not None:
+        return max(chosen, model.limits.in_memory_max_seconds or 0)
     named = model.knobs.implicit_seconds or model.ttl_seconds(model.default_ttl or "")
     return float("inf") if named is None else max(named, model.limits.in_memory_max_seconds or 0)

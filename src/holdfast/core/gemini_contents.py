@@ -161,8 +161,8 @@ class AgentContents(Struct, frozen=True):
 
     def created(self, create: Create, name: str, expires: float, tokens: int, now: float) -> AgentContents:
         """Record the created object with the token count and expiry reported by the provider."""
-        known = self.creating(create, now).held[create.offer.identity]
-        return self._with(structs.replace(known, name=name, expires=expires, tokens=tokens))
+        content = self.creating(create, now).held[create.offer.identity]
+        return self._with(structs.replace(content, name=name, expires=expires, tokens=tokens))
 
     def failed(self, create: Create, now: float) -> AgentContents:
         """It could not be created; its lane does not try again for the length of a life."""
@@ -171,44 +171,44 @@ class AgentContents(Struct, frozen=True):
 
     def dropped(self, create: Create) -> AgentContents:
         """It was never asked for: the place is free, and its lane may try again."""
-        known = self.held.get(create.offer.identity)
-        return self if known is None or known.name else self._without(create.offer.identity)
+        content = self.held.get(create.offer.identity)
+        return self if content is None or content.name else self._without(create.offer.identity)
 
     def used(self, name: str, lane: str, now: float) -> AgentContents:
         """A lane names an object, and no longer needs any other."""
-        known = self.named(name)
-        if known is None:
+        content = self.named(name)
+        if content is None:
             return self
-        uses = known.uses + (now > known.since)
-        others = self._left_by(lane, besides=known.identity)
-        lanes = known.lanes if lane in known.lanes else (*known.lanes, lane)
-        return others._with(structs.replace(known, lanes=lanes, used=now, uses=uses))
+        uses = content.uses + (now > content.since)
+        others = self._left_by(lane, besides=content.identity)
+        lanes = content.lanes if lane in content.lanes else (*content.lanes, lane)
+        return others._with(structs.replace(content, lanes=lanes, used=now, uses=uses))
 
     def refreshed(self, name: str, expires: float, now: float) -> AgentContents:
-        known = self.named(name)
-        return self if known is None else self._with(structs.replace(known, since=now, expires=expires, uses=0))
+        content = self.named(name)
+        return self if content is None else self._with(structs.replace(content, since=now, expires=expires, uses=0))
 
     def deleted(self, name: str, now: float) -> tuple[AgentContents, Charge | None]:
         """It is gone by our own wish: what it has cost since the last account is the rest."""
-        known = self.named(name)
-        return (self, None) if known is None else (self._without(known.identity), _charge(known, now))
+        content = self.named(name)
+        return (self, None) if content is None else (self._without(content.identity), _charge(content, now))
 
     def lost(self, name: str, now: float) -> tuple[AgentContents, Charge | None]:
         """The provider does not know the object any more; it was stored at most until now. If the first request that
         used it failed, its lanes create none for the length of its life: the next one would be wasted too."""
-        known = self.named(name)
+        content = self.named(name)
         left, charge = self.deleted(name, now)
-        if known is not None and known.uses <= 1:
-            pause = dict.fromkeys(known.lanes, now + known.expires - known.since)
+        if content is not None and content.uses <= 1:
+            pause = dict.fromkeys(content.lanes, now + content.expires - content.since)
             left = structs.replace(left, refused={**left._refused(now), **pause})
         return left, charge
 
     def charged(self, name: str, now: float) -> tuple[AgentContents, Charge | None]:
         """The storage of an object since it was last asked for."""
-        known = self.named(name)
-        if known is None:
+        content = self.named(name)
+        if content is None:
             return self, None
-        return self._with(structs.replace(known, charged=min(now, known.expires))), _charge(known, now)
+        return self._with(structs.replace(content, charged=min(now, content.expires))), _charge(content, now)
 
     def swept(self, now: float) -> tuple[AgentContents, tuple[Charge, ...]]:
         """Without those that have run out, and the last of what they cost. A creation that never ended is forgotten."""
@@ -274,12 +274,12 @@ def decide(
         return ContentsDecision(why="cached contents are switched off")
     offered = [objects.held.get(offer.identity) for offer in wanted.offers]
     live = [each for each in offered if each is not None and each.live(now)]
-    found = max(live, key=lambda each: each.tokens, default=None)
-    use = None if found is None else Use(found.name, found.contents, found.tokens)
-    refresh = () if found is None else _refresh(found, settings, now, using=True)
-    commands, why = _create(objects, found, wanted, model, rates, settings, now)
-    if found is not None and not commands:
-        why = f"`{found.name}` holds {found.tokens} tokens"
+    current = max(live, key=lambda each: each.tokens, default=None)
+    use = None if current is None else Use(current.name, current.contents, current.tokens)
+    refresh = () if current is None else _refresh(current, settings, now, using=True)
+    commands, why = _create(objects, current, wanted, model, rates, settings, now)
+    if current is not None and not commands:
+        why = f"`{current.name}` holds {current.tokens} tokens"
     return ContentsDecision(use, (*refresh, *commands), why)
 
 
@@ -301,7 +301,7 @@ def creation_cost(tokens: int, rates: Rates) -> Decimal:
 
 def _create(
     objects: AgentContents,
-    found: HeldContents | None,
+    current: HeldContents | None,
     wanted: ContentsRequest,
     model: ModelFacts,
     rates: Rates | None,
@@ -312,18 +312,18 @@ def _create(
     best = max(wanted.offers, key=lambda offer: offer.tokens, default=None)
     if best is None or best.tokens < model.floor:
         return (), f"nothing to hold reaches the floor of {model.floor} tokens"
-    known = objects.held.get(best.identity)
-    if known is not None and known.expires >= now:
-        return (), "it is being created" if not known.name else "it is about to run out"
+    same = objects.held.get(best.identity)
+    if same is not None and same.expires >= now:
+        return (), "it is being created" if not same.name else "it is about to run out"
     if any(
         not each.name and wanted.lane in each.lanes and now - each.since < MAKING_S for each in objects.held.values()
     ):
         return (), "an object of this lane is being created"
     if objects.refused.get(wanted.lane, now) > now:
         return (), "creating an object failed; it is not tried again yet"
-    if rates is None or not _pays(best, found, wanted, model, rates, settings):
+    if rates is None or not _pays(best, current, wanted, model, rates, settings):
         return (), "too few uses are expected to pay for an object (rule 5.8)"
-    room = _room(objects, settings, now, keep=found)
+    room = _room(objects, settings, now, keep=current)
     if room is None:
         return (), f"all {settings.max_active} objects of this agent are in use"
     create = Create(best, settings.ttl_s, wanted.lane, model.ref, _worth(wanted, model, rates, settings))
@@ -332,7 +332,7 @@ def _create(
 
 def _pays(
     best: Offer,
-    found: HeldContents | None,
+    current: HeldContents | None,
     wanted: ContentsRequest,
     model: ModelFacts,
     rates: Rates,
@@ -344,7 +344,7 @@ def _pays(
         rates.input,
         rates.read,
         (rates.storage_hour or Decimal(0)) * hours,
-        covered=Decimal(0 if found is None else found.tokens),
+        covered=Decimal(0 if current is None else current.tokens),
         tokens=Decimal(best.tokens),
         implicit=_implicit(wanted, model),
     )
@@ -359,10 +359,10 @@ def _worth(wanted: ContentsRequest, model: ModelFacts, rates: Rates, settings: G
 
 
 def _implicit(wanted: ContentsRequest, model: ModelFacts) -> Decimal:
-    known = model.knobs.implicit_hit_probability or 0.0
+    probability = model.knobs.implicit_hit_probability or 0.0
     if model.caching == "explicit":
-        known = 0.0
-    return Decimal(str(known if wanted.implicit is None else wanted.implicit))
+        probability = 0.0
+    return Decimal(str(probability if wanted.implicit is None else wanted.implicit))
 
 
 def _refresh(held: HeldContents, settings: GeminiSettings, now: float, *, using: bool = False) -> tuple[Refresh, ...]:

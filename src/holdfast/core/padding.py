@@ -144,8 +144,8 @@ class _Prefix:
 
     def fits(self, part: str, *, skill: bool) -> bool:
         """Return whether the estimated upper bound has room for a part and its note in the index."""
-        said = len(PRELOADED) * (len(self._inlined) + skill)
-        return (self._tool_chars + len(self.text(part)) + said) // CHARS <= self.rules.max_tokens
+        tags = len(PRELOADED) * (len(self._inlined) + skill)
+        return (self._tool_chars + len(self.text(part)) + tags) // CHARS <= self.rules.max_tokens
 
     def done(self, why: str) -> PaddedText:
         return PaddedText(self.text(), _GAP.join(self._parts), tuple(self._inlined), why)

@@ -77,9 +77,9 @@ def _versions(plan: Plan, situation: Situation) -> Iterator[Plan]:
     """The plan, with short lifetimes only, with its markers dropped from the end, with one marker further and further
     to the front; pinned markers and the client's stay. None shorter where that would be in the way of a client."""
     yield plan
-    kept = {*situation.pinned, *situation.prompt.marks}
-    theirs = tuple(mark for mark in plan.marks if mark in kept)
-    ours = [mark.block for mark in plan.marks if mark not in kept]
+    fixed = {*situation.pinned, *situation.prompt.marks}
+    theirs = tuple(mark for mark in plan.marks if mark in fixed)
+    ours = [mark.block for mark in plan.marks if mark not in fixed]
     if not ours or situation.in_the_way:
         return
     yield _poorer(plan, situation, theirs, ours, "short lifetimes only")

@@ -414,7 +414,7 @@ def _sent(
 def _entries(outcome: Outcome, before: Sent | None) -> tuple[tuple[int, bytes], ...]:
     """The blocks at whose ends a request read or wrote an entry, in order, and the entries' keys. A request that begins
     like the one before mostly reads what that one had."""
-    prompt, found = outcome.prompt, {}  # by key: one stands once in a prompt
+    prompt, blocks = outcome.prompt, {}  # by key: one stands once in a prompt
     ends, keys, last = prompt.ends, prompt.keys if not prompt.route else (), len(prompt.ends)
     used, had = (*outcome.refreshed, *outcome.new), before.entries if before is not None else ()
     if had and [key for _, key in had] == [entry.key for entry in outcome.refreshed]:
@@ -424,10 +424,10 @@ def _entries(outcome: Outcome, before: Sent | None) -> tuple[tuple[int, bytes], 
     for entry in used:
         key, first = entry.key, bisect_left(ends, entry.tokens)
         if keys and first < last and keys[first] == key:
-            found[key] = first
+            blocks[key] = first
             continue
         for index in range(first, bisect_right(ends, entry.tokens)):
             if entry_key(prompt, index) == key:
-                found[key] = index
-    new = sorted(zip(found.values(), found, strict=True))
+                blocks[key] = index
+    new = sorted(zip(blocks.values(), blocks, strict=True))
     return (*had, *new) if not had or not new or new[0] > had[-1] else tuple(sorted((*had, *new)))

@@ -93,24 +93,24 @@ class Pool:
         if not self.by_entry:
             return None
         if self._decided is not None:
-            known, changes = self._decided
-            before = known.prompt
+            outcome_before, changes = self._decided
+            before = outcome_before.prompt
             if (
                 changes == self.entries.changes
-                and known.at == now
+                and outcome_before.at == now
                 and before.keys is prompt.keys
                 and before.blocks is prompt.blocks
                 and before.marks == prompt.marks
                 and before.mode == prompt.mode
                 and before.route == prompt.route
             ):
-                return known if before is prompt else replace(known, prompt=prompt)
+                return outcome_before if before is prompt else replace(outcome_before, prompt=prompt)
         if isinstance(self.cache, anthropic.AnthropicCache):
-            found = anthropic.decide(prompt, self.entries, now, self.model, explain=False)
+            outcome = anthropic.decide(prompt, self.entries, now, self.model, explain=False)
         else:
-            found = openai_breakpoints.decide(prompt, self.entries, now, self.model)
-        self._decided = found, self.entries.changes
-        return found
+            outcome = openai_breakpoints.decide(prompt, self.entries, now, self.model)
+        self._decided = outcome, self.entries.changes
+        return outcome
 
     def knows_as(self, other: Pool, prompt: Prompt) -> bool:
         """Whether both know the same of a prompt, so that it does the same in both."""
@@ -123,9 +123,9 @@ class Pool:
         self._decided = outcome, self.entries.changes
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
-        found = self.decide(prompt, now)
-        if found is not None and isinstance(self.cache, _BY_ENTRY):
-            return self.cache.enter(found, now)
+        decided = self.decide(prompt, now)
+        if decided is not None and isinstance(self.cache, _BY_ENTRY):
+            return self.cache.enter(decided, now)
         if prompt.mode and isinstance(self.cache, gemini.GeminiCache):
             return Outcome(prompt, now, 0, prompt.tokens, why=("what the client's own content holds is not known",))
         return self.cache.begin(prompt, now)
@@ -159,8 +159,8 @@ class Pool:
         prompt, at = outcome.prompt, outcome.at
         block = block_near(prompt, read)
         for entry in outcome.new:  # what it wrote is decided anew
-            known = self.entries.get(entry.key)
-            if known is not None and known.written == at:
+            current = self.entries.get(entry.key)
+            if current is not None and current.written == at:
                 self.entries.drop(entry.key)
         if read < outcome.read:
             for index in range(block + 1, outcome.hit + 1):
@@ -209,9 +209,9 @@ class Pool:
 
         Of both at one moment the first token counts as the earlier: what it made readable may have been refreshed.
         """
-        known = list(effects)
-        moments = [(each.first_token, 0, each) for each in known if each.first_token is not None]
-        moments += [(each.at, 1, each) for each in known]
+        calls = list(effects)
+        moments = [(each.first_token, 0, each) for each in calls if each.first_token is not None]
+        moments += [(each.at, 1, each) for each in calls]
         for at, start, each in sorted(moments, key=lambda moment: moment[:2]):
             if start:
                 for key in each.gone:
@@ -221,8 +221,8 @@ class Pool:
                 self.cache.first_token(Outcome(_NOTHING, each.at, 0, 0, new=each.new), at)
 
     def _lasts(self, entry: Entry) -> bool:
-        known = self.entries.get(entry.key)
-        return known is None or known.expires <= entry.expires
+        current = self.entries.get(entry.key)
+        return current is None or current.expires <= entry.expires
 
 
 class Effect(Struct, frozen=True):

@@ -77,11 +77,11 @@ def _cold_writes(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts) -> 
 
     Caches that match token by token write for nothing, and an object that a Gemini request names is plain input there.
     """
-    known, prompt = rules(model), outcome.prompt
-    if known.by_token:
+    provider, prompt = rules(model), outcome.prompt
+    if provider.by_token:
         return ()
     if prompt.marks != tuple(marks):
         prompt = structs.replace(prompt, marks=tuple(marks))
-    if known.make is AnthropicCache:
+    if provider.make is AnthropicCache:
         return cold_writes(prompt, model)
     return cache(model).begin(prompt, outcome.at).writes

@@ -102,8 +102,8 @@ def diff(before: str | bytes | None, after: str | bytes | None, offset: int, *, 
         if len(out) == DIFF_LINES:
             out.append("…")
             break
-        told = line if len(out) < 2 or line.startswith("@@") else line[:1] + shown(line[1:], keep_bodies=keep_bodies)
-        out.append(told if len(told) <= DIFF_WIDTH else told[:DIFF_WIDTH] + "…")
+        text = line if len(out) < 2 or line.startswith("@@") else line[:1] + shown(line[1:], keep_bodies=keep_bodies)
+        out.append(text if len(text) <= DIFF_WIDTH else text[:DIFF_WIDTH] + "…")
     return "\n".join(out) + "\n" if out else ""
 
 

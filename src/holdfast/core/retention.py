@@ -127,14 +127,14 @@ def changes(
     new = lifetimes(after, settings, model, subagent=subagent)
     if old is new:
         return ()
-    found = []
+    changes_made = []
     if old.older != new.older:
-        found.append(RetentionChange("older", old.older, new.older, _why(after, settings)))
+        changes_made.append(RetentionChange("older", old.older, new.older, _why(after, settings)))
     if old.recent != new.recent:
         slow = f"the last {SLOW_GAPS} gaps were longer than the short lifetime"
         why = slow if new.recent == "long" else _why(after, settings) if old.older != new.older else "turns come faster"
-        found.append(RetentionChange("recent", old.recent, new.recent, why))
-    return tuple(found)
+        changes_made.append(RetentionChange("recent", old.recent, new.recent, why))
+    return tuple(changes_made)
 
 
 def _why(after: Retention, settings: CacheSettings) -> str:

@@ -83,9 +83,9 @@ def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int,
 def _others(experience: Experience, name: str) -> Gaps:
     """What the tenant's other clients have shown."""
     gaps = Gaps()
-    for other, known in experience.clients.items():
+    for other, client in experience.clients.items():
         if other != name:
-            gaps.add(known.gaps)
+            gaps.add(client.gaps)
     return gaps
 
 

@@ -84,8 +84,8 @@ def skill_change(old: str, new: str) -> SkillChange | None:
         elif after.start < min(at, before.start):
             after = None
     if before is not None and after is not None:
-        found = _in_index(before, after) if at <= max(before.end, after.end) else None
-        return found or _in_bodies(old, new, at, before, after)
+        change = _in_index(before, after) if at <= max(before.end, after.end) else None
+        return change or _in_bodies(old, new, at, before, after)
     one, text, other = (before, old, new) if before is not None else (after, new, old)
     if INDEX in other[at:] or (one is None and INDEX in text[at:]):
         return None  # something else was put in before it, or taken away
@@ -112,9 +112,9 @@ def _index(text: str, at: int) -> _Index | None:
 
 def _read(text: str, start: int) -> _Index | None:
     at, skills = start + len(INDEX), dict[str, tuple[bool, str]]()
-    while (found := _line(text, at)) is not None:
+    while (match := _line(text, at)) is not None:
         end = _line_end(text, at)
-        skills[found[1]] = found[2] is not None, text[found.end() : end].rstrip("\n")
+        skills[match[1]] = match[2] is not None, text[match.end() : end].rstrip("\n")
         at = end
     counted = read_left_out(text, at)
     if counted is None:
@@ -130,7 +130,7 @@ def _in_index(before: _Index | None, after: _Index | None) -> SkillChange | None
     old, new = ({} if index is None else index.skills for index in (before, after))
     counts = [None if index is None else index.beyond for index in (before, after)]
     both = [name for name in old if name in new]
-    found = SkillChange(
+    change = SkillChange(
         added=tuple(name for name in new if name not in old),
         removed=tuple(name for name in old if name not in new),
         described=tuple(name for name in both if old[name][1] != new[name][1]),
@@ -138,7 +138,7 @@ def _in_index(before: _Index | None, after: _Index | None) -> SkillChange | None
         unloaded=tuple(name for name in both if new[name][0] < old[name][0]),
         beyond=None if counts == [None, None] else (counts[0] or 0, counts[1] or 0),
     )
-    return found if found.names or counts[0] != counts[1] else None
+    return change if change.names or counts[0] != counts[1] else None
 
 
 # The bodies
@@ -155,14 +155,14 @@ def _in_bodies(old: str, new: str, at: int, before: _Index | None, after: _Index
     held = next((b.name for b, others in ((now, first), (was, second)) if b is not None and b.name not in others), None)
     body = held or (now or was).name  # type: ignore[union-attr]
     edited = [name for name in first if name in second and _differ(first[name], second[name], name == body)]
-    found = SkillChange(
+    change = SkillChange(
         preloaded=tuple(name for name in second if name not in first),
         unloaded=tuple(name for name in first if name not in second),
         edited=tuple(edited),
         body=body,
         open=body in edited and (first[body].open or second[body].open),
     )
-    return found if found.names else None
+    return change if change.names else None
 
 
 def _differ(old: _Body, new: _Body, here: bool) -> bool:
@@ -179,14 +179,14 @@ def _holding(bodies: list[_Body], text: str, at: int) -> _Body | None:
 
 def _bodies(text: str, index: _Index | None) -> Iterator[_Body]:
     """In the order of their names. Where the index is complete it says which there are: a body may quote a heading."""
-    found: list[re.Match[str]] = []
+    matches: list[re.Match[str]] = []
     for match in _header.finditer(text, 0 if index is None else index.end):
-        known = index is None or index.beyond is not None or index.skills.get(match[1], (False,))[0]
-        if known and (not found or match[1] > found[-1][1]):
-            found.append(match)
-    for number, match in enumerate(found):
-        last = number + 1 == len(found)
-        end, is_open = _end(text, match.end()) if last else (found[number + 1].start(), False)
+        is_skill = index is None or index.beyond is not None or index.skills.get(match[1], (False,))[0]
+        if is_skill and (not matches or match[1] > matches[-1][1]):
+            matches.append(match)
+    for number, match in enumerate(matches):
+        last = number + 1 == len(matches)
+        end, is_open = _end(text, match.end()) if last else (matches[number + 1].start(), False)
         yield _Body(match[1], match.start(), end, text[match.start() : end].rstrip("\n"), is_open)
 
 

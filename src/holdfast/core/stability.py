@@ -51,9 +51,9 @@ def survival(ledger: Ledger, prompt: Prompt) -> list[float]:
         number = counts.get(block.section, 0)
         counts[block.section] = number + 1
         for name in _names(block.section, number, len(prompt.blocks) - index):
-            known = ledger.positions.get(name)
-            if known is not None:
-                chance *= max(0.0, 1 - known.changed / (known.seen + _DOUBT))
+            position = ledger.positions.get(name)
+            if position is not None:
+                chance *= max(0.0, 1 - position.changed / (position.seen + _DOUBT))
         chances.append(chance)
     return chances
 

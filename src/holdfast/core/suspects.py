@@ -56,11 +56,11 @@ class Grounds(Struct, frozen=True, kw_only=True):
         return _longest(self._known())
 
     def suspects(self) -> tuple[Suspect, ...]:
-        known = self._known()
-        live = self._live(known)
-        reach = _reach_suspects(self.prompt, known, live, self._promised(live), self.now, self.model)
-        suspects = [*_time_suspects(known, live, self.now), *reach]
-        changed = _changed(self.before, self.prompt, self.comparison, known, self.read)
+        entries = self._known()
+        live = self._live(entries)
+        reach = _reach_suspects(self.prompt, entries, live, self._promised(live), self.now, self.model)
+        suspects = [*_time_suspects(entries, live, self.now), *reach]
+        changed = _changed(self.before, self.prompt, self.comparison, entries, self.read)
         if changed is not None:
             suspects = [changed, *(suspect for suspect in suspects if suspect.cause in self.regardless)]
         return tuple(suspects)
@@ -68,8 +68,8 @@ class Grounds(Struct, frozen=True, kw_only=True):
     def _known(self) -> list[tuple[int, Entry]]:
         return _known(self.before, self.prompt, self.comparison, self.entries, self.model)
 
-    def _live(self, known: Sequence[tuple[int, Entry]]) -> list[tuple[int, Entry]]:
-        return [(block, entry) for block, entry in known if entry.live(self.now)]
+    def _live(self, entries: Sequence[tuple[int, Entry]]) -> list[tuple[int, Entry]]:
+        return [(block, entry) for block, entry in entries if entry.live(self.now)]
 
     def _promised(self, live: Sequence[tuple[int, Entry]]) -> int:
         return max(self.read, _in_reach(self.prompt, live, self.now, self.model))
@@ -92,7 +92,7 @@ def grounds(before: Sent, comparison: Comparison, outcome: Outcome, pool: Lookup
 
 
 def _changed(
-    before: Sent, prompt: Prompt, comparison: Comparison, known: Sequence[tuple[int, Entry]], predicted: int
+    before: Sent, prompt: Prompt, comparison: Comparison, entries: Sequence[tuple[int, Entry]], predicted: int
 ) -> Suspect | None:
     """Bytes that changed in front of the end of what the lane had covered; behind it a change costs nothing."""
     divergence = comparison.divergence
@@ -106,10 +106,10 @@ def _changed(
     if divergence.kept >= sum(before.counts()[: end + 1]):
         return None
     shared = divergence.block if divergence.kept else 0
-    common = _longest([(block, entry) for block, entry in known if block < shared])
+    common = _longest([(block, entry) for block, entry in entries if block < shared])
     # A client that goes back and forth between two prompts may find what an earlier one left behind the divergence.
     # Where tokens are matched one by one, no entry of its own says so, but the prediction does.
-    return Suspect(CHANGES[divergence.part], common, max(divergence.kept, _longest(known), predicted))
+    return Suspect(CHANGES[divergence.part], common, max(divergence.kept, _longest(entries), predicted))
 
 
 def _regardless(before: Sent, prompt: Prompt, pool: Lookup, now: float, model: ModelFacts) -> frozenset[BreakCause]:
@@ -131,14 +131,14 @@ def _regardless(before: Sent, prompt: Prompt, pool: Lookup, now: float, model: M
 
 
 def _time_suspects(
-    known: Sequence[tuple[int, Entry]], live: Sequence[tuple[int, Entry]], now: float
+    entries: Sequence[tuple[int, Entry]], live: Sequence[tuple[int, Entry]], now: float
 ) -> Iterable[Suspect]:
     """Entries that cannot be read yet (A11) or any more (A10), where they reach further than the live ones."""
     alive = _longest(live)
-    waiting = [entry for _, entry in known if entry.readable > now and entry.expires >= now and entry.tokens > alive]
+    waiting = [entry for _, entry in entries if entry.readable > now and entry.expires >= now and entry.tokens > alive]
     if waiting:
         yield Suspect("parallel_race", alive, NEVER_LESS, max(waiting, key=lambda entry: entry.tokens))
-    expired = [entry for _, entry in known if entry.expires < now and entry.tokens > alive]
+    expired = [entry for _, entry in entries if entry.expires < now and entry.tokens > alive]
     if expired:
         entry = max(expired, key=lambda entry: entry.tokens)
         yield Suspect(expiry_cause(entry.seconds), alive, NEVER_LESS, entry)
@@ -150,7 +150,7 @@ NEVER_LESS = 2**62
 
 def _reach_suspects(
     prompt: Prompt,
-    known: Sequence[tuple[int, Entry]],
+    entries: Sequence[tuple[int, Entry]],
     live: Sequence[tuple[int, Entry]],
     promised: int,
     now: float,
@@ -163,7 +163,7 @@ def _reach_suspects(
     if not beyond:
         return
     entry = max(beyond, key=lambda entry: entry.tokens)
-    immortal = [(block, replace(entry, readable=now, expires=now)) for block, entry in known]
+    immortal = [(block, replace(entry, readable=now, expires=now)) for block, entry in entries]
     readable = _in_reach(prompt, immortal, now, model)
     low = bool(prompt.marks) and all(prompt.ends[mark.block] < model.floor for mark in prompt.marks)
     yield Suspect("below_minimum" if low else "lookback_exceeded", readable, NEVER_LESS, entry)
@@ -175,15 +175,15 @@ def _known(
     """The entries on this prompt's prefix, dead or alive, by block: those in the pool, and the one that the lane's last
     request must have left where the pool has lost it."""
     places = {key: block for block, key in enumerate(prompt.keys)}
-    known = {places[entry.key]: entry for entry in found}
+    by_place = {places[entry.key]: entry for entry in found}
     divergence = comparison.divergence
     shared = len(before) if divergence is None else divergence.block if divergence.kept else 0
     last = _last_mark(before, model)
-    if last is not None and 0 <= last.block < min(shared, len(prompt.blocks)) and last.block not in known:
+    if last is not None and 0 <= last.block < min(shared, len(prompt.blocks)) and last.block not in by_place:
         entry = replace(_left_by(before, last, model), key=prompt.keys[last.block], tokens=prompt.ends[last.block])
         if entry.tokens >= model.floor and entry.seconds:
-            known[last.block] = entry
-    return sorted(known.items())
+            by_place[last.block] = entry
+    return sorted(by_place.items())
 
 
 def _left_by(before: Sent, mark: Mark, model: ModelFacts) -> Entry:
@@ -207,11 +207,11 @@ def _in_reach(prompt: Prompt, entries: Sequence[tuple[int, Entry]], now: float, 
     """Return the tokens of the longest of these entries that the provider's lookup can find."""
     if not entries:
         return 0
-    known = rules(model)
-    if known.affecting is anthropic.AFFECTING:
+    provider = rules(model)
+    if provider.affecting is anthropic.AFFECTING:
         by_key = {entry.key: entry for _, entry in entries if entry.live(now)}
         return anthropic.readable(prompt, lambda key, _now: by_key.get(key), now, model)
-    if known.all_tools:
+    if provider.all_tools:
         looked_at = set(openai_breakpoints.candidates(prompt, model))
         return _longest([(block, entry) for block, entry in entries if block in looked_at])
     return _longest(entries)

@@ -73,20 +73,20 @@ class Tenant:
 
     def head_known(self, key: bytes) -> bool:
         """Whether tools and system text with this key were sent before; they are from now on."""
-        known = key in self.heads
+        is_known = key in self.heads
         self.heads[key] = None
-        return known
+        return is_known
 
     def start(self, prompt: Prompt, head: int) -> Start:
         """Return what a conversation shares with earlier ones from its system text on, and record it. Its last block is
         the question and not part of that. `head` is the first block of its messages."""
-        found, blocks, first = Start(), prompt.blocks, head
+        longest, blocks, first = Start(), prompt.blocks, head
         while first and blocks[first - 1].section == "system":
             first -= 1
         for index in range(first, min(head + MOST_STARTS, len(prompt.keys) - 1)):
             key = prompt.keys[index]
             times = self.starts.get(key, 0)
             if times and blocks[index].markable and blocks[index].role:
-                found = Start(index, times)
+                longest = Start(index, times)
             self.starts[key] = times + 1
-        return found
+        return longest

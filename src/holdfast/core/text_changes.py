@@ -60,14 +60,14 @@ def changes(before: bytes, after: bytes, *, keep_bodies: bool = False) -> Change
     """Return the differences of two texts, word by word."""
     head, tail = _common(before, after)
     old, new = _Side.of(before, head, tail, keep_bodies), _Side.of(after, head, tail, keep_bodies)
-    found = list(_pieces(old.text, new.text))
+    pieces = list(_pieces(old.text, new.text))
     made, long = [], False
-    for i1, i2, j1, j2 in found[:MOST]:
+    for i1, i2, j1, j2 in pieces[:MOST]:
         at = head + len(new.text[:j1].encode("utf-8", "replace"))
         made.append(TextChange(at, _cut(old.shown[i1:i2]), _cut(new.shown[j1:j2])))
         long = long or max(i2 - i1, j2 - j1) > MOST_TEXT
     keys = keep_bodies and (old.shown, new.shown) != (old.text, new.text)
-    return Changes(tuple(made), keys, old.whole and new.whole and not long and len(found) <= MOST)
+    return Changes(tuple(made), keys, old.whole and new.whole and not long and len(pieces) <= MOST)
 
 
 class _Side(Struct, frozen=True):

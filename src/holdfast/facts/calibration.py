@@ -55,12 +55,12 @@ class Calibration(Struct, frozen=True):
 
     def counter(self, model: str) -> Callable[[int], int]:
         """The same for many estimates of one model."""
-        known = self._of(model)
-        reported, weight = (known.reported + PRIOR_TOKENS) * 2, known.estimated + PRIOR_TOKENS
+        ratio = self._of(model)
+        reported, weight = (ratio.reported + PRIOR_TOKENS) * 2, ratio.estimated + PRIOR_TOKENS
         return lambda estimated: (estimated * reported + weight) // (2 * weight)
 
     def _of(self, model: str) -> Observed:
-        for known in self.models:
-            if known.model == model:
-                return known
+        for each in self.models:
+            if each.model == model:
+                return each
         return Observed(model, 0, 0)

@@ -105,16 +105,16 @@ class Facts:
 
     def resolve(self, name: str) -> Resolved:
         name = name[:_LONGEST_NAME]
-        found = self._resolved.get(name)
-        if found is None:
+        resolved = self._resolved.get(name)
+        if resolved is None:
             provider, rest = self._split(name)
-            found = self._look_up(provider, rest)
+            resolved = self._look_up(provider, rest)
             if len(self._resolved) >= _REMEMBERED:
                 self._resolved.clear()
-            self._resolved[name] = found
-            if not found.facts.known and rest:
+            self._resolved[name] = resolved
+            if not resolved.facts.known and rest:
                 self.warn_once(f"facts {normalise(rest)}", lambda: self._unknown(name))
-        return found
+        return resolved
 
     def nearest(self, name: str) -> str | None:
         """The model that a name is most like, as provider:name; None where none is much like it. Other providers are
@@ -141,8 +141,8 @@ class Facts:
 
     def _unknown(self, name: str) -> str:
         hint = self.hint(name)
-        said = f"no facts about model {name[:200]!r}: careful values are used until an override describes it"
-        return f"{said}; {hint}" if hint else said
+        warning = f"no facts about model {name[:200]!r}: careful values are used until an override describes it"
+        return f"{warning}; {hint}" if hint else warning
 
     def warn_once(self, key: str, message: Callable[[], str]) -> None:
         """Log a warning the first time `key` is seen; silent after too many different ones."""
@@ -178,9 +178,9 @@ class Facts:
         if colon and provider.lower() in self.providers():
             return provider.lower(), rest
         bare = normalise(name)
-        for known in self.providers():
-            if starts_family(bare, self._table(known).names):
-                return known, name
+        for each in self.providers():
+            if starts_family(bare, self._table(each).names):
+                return each, name
         return ("unknown", name) if not colon or "/" in provider else (provider.lower(), rest)
 
     def _look_up(self, provider: str, name: str) -> Resolved:
@@ -251,15 +251,15 @@ class Facts:
 
     def _touching(self, provider: str, entry: str | None) -> list[Override]:
         """The override sets that say something about an entry."""
-        found = []
+        touching = []
         for override in self._overrides:
             section = override.providers.get(provider)
             if section is None:
                 continue
             named = {normalise(name) for name in section.get("models", {})}
             if set(section) - {"models"} or (entry is not None and normalise(entry) in named):
-                found.append(override)
-        return found
+                touching.append(override)
+        return touching
 
     def _as_of(self, provider: str, entry: str | None, base: date, *, key: str = "") -> date:
         """When the data about an entry was last stated; with `key`, only overrides that carry it count."""

@@ -111,11 +111,11 @@ def hidden(
 def _is_providers(value: str) -> bool:
     """Whether a value is shaped like a model provider's key, whatever its variable is called. Those of other services
     are left: commands need them to push and to deploy."""
-    found = _KNOWN.match(value)
+    match = _KNOWN.match(value)
     return (
-        found is not None
-        and _is_key(found)
-        and (found["sure"] or found["spaced"] or "").startswith(("sk-", "csk-", "xai-", "pplx-"))
+        match is not None
+        and _is_key(match)
+        and (match["sure"] or match["spaced"] or "").startswith(("sk-", "csk-", "xai-", "pplx-"))
     )
 
 
@@ -165,22 +165,22 @@ def _found(text: str) -> Iterator[tuple[int, int]]:
     yield from _private_keys(text)
     for run in _RUN.finditer(text):
         start, end = run.span()
-        known = False
+        is_name = False
         if _BEGUN.search(text, start, min(end, start + _LONG)):
             for key in _KNOWN.finditer(text, start, min(end, start + _LONG)):
                 if _is_key(key):
-                    known = True
+                    is_name = True
                     yield key.end(key.lastgroup or 0), key.end()
-        if not known and end - start < _LONG and _is_named_key(text, start, end):
+        if not is_name and end - start < _LONG and _is_named_key(text, start, end):
             yield start, end - (text[end - 1] == ".")
 
 
-def _is_key(found: re.Match[str]) -> bool:
+def _is_key(match: re.Match[str]) -> bool:
     """Words in kebab or snake case begin like keys; what follows the prefix of a key is random."""
-    body = found.string[found.end(found.lastgroup or 0) : found.end()]
-    if found["spaced"]:
+    body = match.string[match.end(match.lastgroup or 0) : match.end()]
+    if match["spaced"]:
         return _digits(body) >= 3 and any(len(part) >= 8 and is_mixed(part) for part in re.split("[-_]", body))
-    if found["solid"] or found["dotted"]:
+    if match["solid"] or match["dotted"]:
         return is_mixed(body)
     return len(set(body) - set("-_")) > 2  # sk-ant-xxxxxxxx explains something
 

@@ -146,9 +146,9 @@ class ModelFacts(Struct, frozen=True, kw_only=True, dict=True, cache_hash=True):
         return f"{self.provider}:{self.name}"
 
     def ttl_seconds(self, ttl: str) -> int | None:
-        for known in self.ttls:  # asked for dozens of times a request: a loop is three times as fast as `next`
-            if known.name == ttl:
-                return known.seconds
+        for each in self.ttls:  # asked for dozens of times a request: a loop is three times as fast as `next`
+            if each.name == ttl:
+                return each.seconds
         return None
 
     def write(self, ttl: str | None = None) -> Decimal:

@@ -42,10 +42,10 @@ class Rates(Struct, frozen=True, kw_only=True):
     def write(self, ttl: str | None = None) -> Decimal:
         """A write by TTL; unsplit ones as five-minute writes if these exist, unknown TTLs as the default."""
         name, otherwise = "5m" if ttl == UNSPLIT else ttl or "", self.input
-        for known, price in self.writes:
-            if known == name:
+        for named, price in self.writes:
+            if named == name:
                 return price
-            if known == self.default_ttl:
+            if named == self.default_ttl:
                 otherwise = price
         return otherwise
 
@@ -54,10 +54,10 @@ def rates(
     model: str, at: datetime | None = None, prompt_tokens: int = 0, *, facts: Facts | None = None
 ) -> Rates | None:
     """The rates of a request with so many prompt tokens (price cliffs), or None where no price is known."""
-    known = facts or default()
+    catalogue = facts or default()
     if at is not None:
-        return _rates(known.resolve(model), at, prompt_tokens, known)
-    return _current(known, model, int(time.time() // 60)).of(prompt_tokens)
+        return _rates(catalogue.resolve(model), at, prompt_tokens, catalogue)
+    return _current(catalogue, model, int(time.time() // 60)).of(prompt_tokens)
 
 
 SERVICES: dict[str, dict[str, str]] = {
@@ -82,15 +82,15 @@ def tiers(model: str, at: datetime, *, facts: Facts | None = None, service: str 
     """The rates of a model for prompts of every size: for those who price many requests of one time. `service` is the
     provider's tier (`SERVICES`), the standard one where it is empty; without a listed price of it the rates are None.
     """
-    known = facts or default()
-    resolved, steps = known.resolve(model), _steps(known, model, at, service)
-    return Tiers(steps, tuple(_rates(resolved, at, step + 1, known, service) for step in steps))
+    catalogue = facts or default()
+    resolved, steps = catalogue.resolve(model), _steps(catalogue, model, at, service)
+    return Tiers(steps, tuple(_rates(resolved, at, step + 1, catalogue, service) for step in steps))
 
 
 def changes_between(model: str, start: datetime, end: datetime, *, facts: Facts | None = None) -> bool:
     """Whether a model may have several prices in this time: it was changed within, or is lower at night."""
-    known = facts or default()
-    resolved: Resolved | None = known.resolve(model)
+    catalogue = facts or default()
+    resolved: Resolved | None = catalogue.resolve(model)
     while resolved is not None:
         info = None if resolved.price_source is None else _listed_model(resolved.price_source, resolved.spellings)
         conditions = info.prices if info is not None and isinstance(info.prices, list) else []
@@ -100,7 +100,7 @@ def changes_between(model: str, start: datetime, end: datetime, *, facts: Facts 
             since = getattr(each.constraint, "start_date", None)
             if since is None or start.date() <= since <= end.date():
                 return True
-        resolved = known.resolve(resolved.backed) if resolved.backed else None
+        resolved = catalogue.resolve(resolved.backed) if resolved.backed else None
     return False
 
 
@@ -112,33 +112,33 @@ def _current(facts: Facts, model: str, minute: int) -> Tiers:
 
 def _steps(facts: Facts, model: str, at: datetime, service: str = "") -> tuple[int, ...]:
     """The prompt sizes beyond which other prices hold."""
-    found = {-1}
+    steps = {-1}
     resolved: Resolved | None = facts.resolve(model)
     while resolved is not None:
         info = None if resolved.price_source is None else _listed_model(resolved.price_source, resolved.spellings)
         listed = None if info is None else _listed(info, at, service)
         values = () if listed is None else vars(listed).values()
-        found.update(tier.start for value in values for tier in getattr(value, "tiers", ()))
+        steps.update(tier.start for value in values for tier in getattr(value, "tiers", ()))
         resolved = facts.resolve(resolved.backed) if resolved.backed else None
-    return tuple(sorted(found))
+    return tuple(sorted(steps))
 
 
 def price(usage: Usage, model: str, *, at: datetime | None = None, facts: Facts | None = None) -> Usage:
     """The usage with cost and price version; without a known price the cost is None, with one warning."""
-    known = facts or default()
-    found = rates(model, at, usage.prompt, facts=known)
-    if found is None:
-        about = known.model(model)
+    catalogue = facts or default()
+    listed = rates(model, at, usage.prompt, facts=catalogue)
+    if listed is None:
+        about = catalogue.model(model)
         if about.known:  # of others it was said before that nothing is known
-            said = f"no price known for model {about.ref!r}; its costs are left open"
-            known.warn_once(f"price {about.ref}", lambda: said)
+            warning = f"no price known for model {about.ref!r}; its costs are left open"
+            catalogue.warn_once(f"price {about.ref}", lambda: warning)
         return msgspec.structs.replace(usage, cost=None, price_version=None)
     add = _EXACT.fma  # a product added, under that context without entering it
-    cost = add(usage.read, found.read, _EXACT.multiply(usage.input, found.input))
-    cost = add(usage.output, found.output, cost)
+    cost = add(usage.read, listed.read, _EXACT.multiply(usage.input, listed.input))
+    cost = add(usage.output, listed.output, cost)
     for ttl, tokens in usage.writes:
-        cost = add(tokens, found.write(ttl), cost)
-    return msgspec.structs.replace(usage, cost=cost, price_version=found.version)
+        cost = add(tokens, listed.write(ttl), cost)
+    return msgspec.structs.replace(usage, cost=cost, price_version=listed.version)
 
 
 def _rates(model: Resolved, at: datetime, prompt_tokens: int, facts: Facts, service: str = "") -> Rates | None:
@@ -199,8 +199,8 @@ def _listed_prices(model: Resolved, at: datetime, prompt_tokens: int, service: s
     priced = _listed(info, at, service)
     if priced is None:
         return None
-    found: dict[str, Any] = vars(priced)
-    listed = {key: value for key, value in found.items() if value is not None}
+    members: dict[str, Any] = vars(priced)
+    listed = {key: value for key, value in members.items() if value is not None}
     if not listed:  # listed without any price: free of charge
         return {"input": Decimal(0), "read": Decimal(0), "write": Decimal(0), "output": Decimal(0)}
     if "input_mtok" not in listed:  # billed by the hour or by characters

@@ -173,10 +173,10 @@ def read_override(name: str | Path) -> Override:
 
 
 def _checked_override(table: Table, where: str, label: str) -> Override:
-    known = ("as_of", "source", *shipped_providers())
+    keys = ("as_of", "source", *shipped_providers())
     for key in table:
-        if key not in known:
-            raise HoldfastError(f"{where}: unknown key `{key}`; {nearest(key, known)}")
+        if key not in keys:
+            raise HoldfastError(f"{where}: unknown key `{key}`; {nearest(key, keys)}")
     as_of = table.get("as_of")
     if not isinstance(as_of, date) or isinstance(as_of, datetime):
         raise HoldfastError(f"{where}: key `as_of` must be a date; add a line like as_of = 2026-11-01.")
@@ -298,9 +298,9 @@ def lay_over(table: ProviderTable, section: Table) -> ProviderTable:
     models = dict(table.models)
     by_form = {normalise(name): name for name in models}
     for name, entry in section.get("models", {}).items():
-        known = by_form.get(normalise(name), name)
-        base = models.get(known, dict(table.unknown))
-        models[known] = merge(base, entry)
+        listed = by_form.get(normalise(name), name)
+        base = models.get(listed, dict(table.unknown))
+        models[listed] = merge(base, entry)
     groups = dict(table.groups)
     for name, entry in section.get("groups", {}).items():
         groups[name] = merge(groups.get(name, {}), entry)

@@ -80,8 +80,8 @@ def case(
     if divergence is not None and (path is None or divergence.what in ("model", "settings")):  # which have no place
         path = f"the {divergence.section}"
     where = path or "the prefix"
-    found = place(before, after) if before is not None and after is not None else None
-    if before is None or after is None or found is None:
+    spot = place(before, after) if before is not None and after is not None else None
+    if before is None or after is None or spot is None:
         old = None if before is None else as_bytes(before)
         new = None if after is None else as_bytes(after)
         return Case(
@@ -95,11 +95,11 @@ def case(
             marks=marks,
         )
     old, new = as_bytes(before), as_bytes(after)
-    head = _ENDS.split(_text(old[max(0, found.offset - WINDOW) : found.offset]))
+    head = _ENDS.split(_text(old[max(0, spot.offset - WINDOW) : spot.offset]))
     start = head[-1][-LINE:]
-    rests = [_text(text[found.offset : found.offset + WINDOW]) for text in (old, new)]
+    rests = [_text(text[spot.offset : spot.offset + WINDOW]) for text in (old, new)]
     ends = [_ENDS.split(rest, maxsplit=1) for rest in rests]
-    whole = [len(end) > 1 or len(text) - found.offset <= WINDOW for end, text in zip(ends, (old, new), strict=True)]
+    whole = [len(end) > 1 or len(text) - spot.offset <= WINDOW for end, text in zip(ends, (old, new), strict=True)]
     return Case(
         finding=finding,
         model=model,
@@ -142,8 +142,8 @@ def repaired_by(case: Case) -> Level | None:
     first, now = text_of(before), text_of(after)
     if divergence.section != "system" or first is None or now is None or texts.is_attribution(now):
         return None
-    found = _system.match(case.where)
-    place = int(found[1]) if found is not None else 0
+    match = _system.match(case.where)
+    place = int(match[1]) if match is not None else 0
     difference = texts.compare(first, now, place)
     if difference.repairable:
         return "values" if difference.exact else "on"

@@ -96,8 +96,8 @@ def mixed_ttl(case: Case) -> Cure | None:
     entry = case.finding.entry
     if entry is None or not (case.finding.cause or "").startswith("ttl_expired"):
         return None
-    asked = case.model.ttl_seconds(entry.ttl)
-    if asked is None or entry.seconds >= asked:
+    seconds = case.model.ttl_seconds(entry.ttl)
+    if seconds is None or entry.seconds >= seconds:
         return None
     return Cure(
         "mixed_ttl",
@@ -201,9 +201,9 @@ def reminder(case: Case) -> Cure | None:
     divergence = case.finding.divergence
     if divergence is None or divergence.section != "messages":
         return None
-    told = [bool(_reminder.search(text)) for text in (case.old + case.old_rest, case.new + case.new_rest)]
-    only = told[0] != told[1] and case.texts
-    ended = divergence.what == "removed" and told[0]
+    reminded = [bool(_reminder.search(text)) for text in (case.old + case.old_rest, case.new + case.new_rest)]
+    only = reminded[0] != reminded[1] and case.texts
+    ended = divergence.what == "removed" and reminded[0]
     if divergence.what != "moved" and not only and not ended:
         return None
     return Cure(

@@ -14,54 +14,54 @@ _KEEP = "keep the list that a session began with, and change skills between sess
 
 def change(case: Case) -> Cure | None:
     """Return the cure for a change in the list or in a body whose end is known."""
-    found = _change(case)
-    if found is None or found.open:
+    skills = _change(case)
+    if skills is None or skills.open:
         return None
-    return _of_list(case, found) if found.body is None else _of_bodies(case, found)
+    return _of_list(case, skills) if skills.body is None else _of_bodies(case, skills)
 
 
 def last_body(case: Case) -> Cure | None:
     """Asked after the general ones: a clock behind the last body is a clock."""
-    found = _change(case)
-    return None if found is None or not found.open else _of_bodies(case, found)
+    skills = _change(case)
+    return None if skills is None or not skills.open else _of_bodies(case, skills)
 
 
 def skill_owner(case: Case, cure: Cure) -> str | None:
     """Whose the block is where a cure of these was given: `skills-index`, or `skill:` and its name."""
-    found = _change(case) if cure.name in NAMES else None
-    return None if found is None else found.owner
+    skills = _change(case) if cure.name in NAMES else None
+    return None if skills is None else skills.owner
 
 
-def _of_list(case: Case, found: SkillChange) -> Cure:
-    came, left = ("added", "removed") if found.beyond is None else ("now listed", "no longer listed")
+def _of_list(case: Case, skills: SkillChange) -> Cure:
+    came, left = ("added", "removed") if skills.beyond is None else ("now listed", "no longer listed")
     kinds = (
-        (came, found.added),
-        (left, found.removed),
-        ("new description", found.described),
-        ("now preloaded", found.preloaded),
-        ("no longer preloaded", found.unloaded),
+        (came, skills.added),
+        (left, skills.removed),
+        ("new description", skills.described),
+        ("now preloaded", skills.preloaded),
+        ("no longer preloaded", skills.unloaded),
     )
     what = [f"{kind}: {_named(names)}" for kind, names in kinds if names]
-    if found.beyond is not None and found.beyond[0] != found.beyond[1]:
-        what.append(f"left out: {found.beyond[1]} skills instead of {found.beyond[0]}")
+    if skills.beyond is not None and skills.beyond[0] != skills.beyond[1]:
+        what.append(f"left out: {skills.beyond[1]} skills instead of {skills.beyond[0]}")
     advice = _KEEP
-    if found.described:
+    if skills.described:
         advice += "; descriptions stand in every prompt and bodies do not, so what changes often belongs into the body"
-    elif not found.names:
+    elif not skills.names:
         advice = f"skills were added or removed beyond `skills.index_chars`; {_KEEP}"
     sentence = f"The list of skills changed at {case.where} ({'; '.join(what)}) and everything behind it was lost"
     at_once = "read the skills once when a conversation begins, and send that list to its end."
-    return Cure(_name(found), f"{sentence}: {advice}.", REPAIR, f"{sentence}: {at_once}")
+    return Cure(_name(skills), f"{sentence}: {advice}.", REPAIR, f"{sentence}: {at_once}")
 
 
-def _of_bodies(case: Case, found: SkillChange) -> Cure:
+def _of_bodies(case: Case, skills: SkillChange) -> Cure:
     kinds = (
-        ("changed", found.edited),
-        ("now preloaded", found.preloaded),
-        ("no longer preloaded", found.unloaded),
+        ("changed", skills.edited),
+        ("now preloaded", skills.preloaded),
+        ("no longer preloaded", skills.unloaded),
     )
     what = "; ".join(f"{kind}: {_named(names)}" for kind, names in kinds if names)
-    which = "What stands under the heading of a preloaded skill" if found.open else "The bodies of preloaded skills"
+    which = "What stands under the heading of a preloaded skill" if skills.open else "The bodies of preloaded skills"
     sentence = f"{which} changed at {case.where} ({what}) and everything behind it was lost"
     return Cure(
         BODY,
@@ -78,23 +78,23 @@ def _change(case: Case) -> SkillChange | None:
         return None
     old = "" if divergence.what == "inserted" else _text(case.before)
     new = "" if divergence.what == "removed" else _text(case.after)
-    known = divergence.what in ("changed", "inserted", "removed")
-    return skill_change(old, new) if known and old is not None and new is not None and old != new else None
+    comparable = divergence.what in ("changed", "inserted", "removed")
+    return skill_change(old, new) if comparable and old is not None and new is not None and old != new else None
 
 
 def _text(content: bytes | None) -> str | None:
     return None if content is None or len(content) > WHOLE else text_of(content)
 
 
-def _name(found: SkillChange) -> str:
-    if found.described or found.preloaded or found.unloaded:
+def _name(skills: SkillChange) -> str:
+    if skills.described or skills.preloaded or skills.unloaded:
         return CHANGED
-    if found.beyond is not None:
-        more = len(found.added) + found.beyond[1] - len(found.removed) - found.beyond[0]
+    if skills.beyond is not None:
+        more = len(skills.added) + skills.beyond[1] - len(skills.removed) - skills.beyond[0]
         return ADDED if more > 0 else REMOVED if more else CHANGED
-    return CHANGED if found.added and found.removed else ADDED if found.added else REMOVED
+    return CHANGED if skills.added and skills.removed else ADDED if skills.added else REMOVED
 
 
 def _named(names: tuple[str, ...]) -> str:
-    told = ", ".join(names[:_NAMED])
-    return told if len(names) <= _NAMED else f"{told} and {len(names) - _NAMED} more"
+    listed = ", ".join(names[:_NAMED])
+    return listed if len(names) <= _NAMED else f"{listed} and {len(names) - _NAMED} more"

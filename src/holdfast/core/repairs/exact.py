@@ -93,8 +93,8 @@ class Outline:
         if level is None:
             return
         headings = self._open[-1][1]
-        for known in [known for known in headings if known >= level]:
-            del headings[known]
+        for deeper in [deeper for deeper in headings if deeper >= level]:
+            del headings[deeper]
         if level < _BULLET or title.rstrip(" *_").endswith(":"):
             headings[level] = title
 
@@ -111,10 +111,10 @@ def words(name: str) -> str:
 
 def _level(line: str) -> int | None:
     """How high a heading stands; None for any other line. An item of a list ends the items below the one before."""
-    if (found := _hashes(line)) is not None:
-        return len(found[1])
-    if (found := _indented_bullet(line)) is not None:
-        return _BULLET + len(found[1])
+    if (match := _hashes(line)) is not None:
+        return len(match[1])
+    if (match := _indented_bullet(line)) is not None:
+        return _BULLET + len(match[1])
     if _strong(line):
         return _STRONG
     if line.rstrip(" *_").endswith(":"):

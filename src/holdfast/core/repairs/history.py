@@ -59,21 +59,21 @@ class HistoryWalk:
     def _nearest(self, digest: bytes) -> int | None:
         """Where a block was that is not in its place."""
         if not self._places:
-            for place, known in enumerate(zip(self._history.client, self._history.first, strict=True)):
-                for each in set(known):
+            for place, digests in enumerate(zip(self._history.client, self._history.first, strict=True)):
+                for each in set(digests):
                     self._places.setdefault(each, []).append(place)
-        found = self._places.get(digest)
-        if found is None:
+        places = self._places.get(digest)
+        if places is None:
             return None
-        after = bisect_left(found, self._at)
-        return min(found[max(after - 1, 0) : after + 1], key=lambda place: abs(place - self._at))
+        after = bisect_left(places, self._at)
+        return min(places[max(after - 1, 0) : after + 1], key=lambda place: abs(place - self._at))
 
 
 def recall(memory: ByteMemory, name: bytes) -> BlockHistory | None:
     """The history of this name; None where a part of it is lost. It is not to be changed."""
-    known: _Read | None = memory.read.get(name)
-    if known is not None and memory.touch_all(known.parts):
-        return known.history
+    remembered: _Read | None = memory.read.get(name)
+    if remembered is not None and memory.touch_all(remembered.parts):
+        return remembered.history
     parts: list[bytes] = []
     names: list[bytes] = []
     at = name
@@ -106,8 +106,8 @@ def record(memory: ByteMemory, name: bytes, before: BlockHistory | None, now: Bl
 
 def settled(memory: ByteMemory, name: bytes) -> BlockHistory | None:
     """The history of this name, if it was found whole and is at hand."""
-    known: _Read | None = memory.read.peek(name) if name in memory.whole else None
-    return None if known is None else known.history
+    remembered: _Read | None = memory.read.peek(name) if name in memory.whole else None
+    return None if remembered is None else remembered.history
 
 
 def grown(memory: ByteMemory, name: bytes, count: int, blocks: list[bytes]) -> bytes:
@@ -121,9 +121,9 @@ def _added(memory: ByteMemory, name: bytes, start: int, now: BlockHistory) -> by
     client = b"".join(now.client[start:])
     first = client if now.first is now.client else b"".join(now.first[start:])
     named = memory.keep((name or _NONE) + client + first)
-    known: _Read | None = memory.read.pop(name, None) if name else None
-    if known is not None or not name:
-        parts = [] if known is None else known.parts
+    earlier: _Read | None = memory.read.pop(name, None) if name else None
+    if earlier is not None or not name:
+        parts = [] if earlier is None else earlier.parts
         parts.append(named)
         _remember(memory, named, parts, now)
     return named

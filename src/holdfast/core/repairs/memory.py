@@ -75,10 +75,10 @@ class ByteMemory:
     def get(self, key: bytes) -> bytes | None:
         if self.touch(key):
             return self._kept[key]
-        found = None if self._load is None else self._load(key)
-        if found is not None:
-            self.put(key, found)
-        return found
+        data = None if self._load is None else self._load(key)
+        if data is not None:
+            self.put(key, data)
+        return data
 
     def put(self, key: bytes, data: bytes) -> None:
         if self.touch(key):

@@ -55,35 +55,35 @@ def decode(data: bytes) -> Patch | None:
         return None
 
 
-def difference(first: bytes, now: bytes, known: Patch | None = None) -> Patch | None:
+def difference(first: bytes, now: bytes, earlier: Patch | None = None) -> Patch | None:
     """What is needed to restore a first text from the present one, and from those that `known` was made for.
 
     None where that would be the whole text, or holds what looks like a credential: then nothing may be stored.
     """
     before, after = _lines(first), _lines(now)
-    known = known or Patch(b"".join(map(_digest, before)))
+    earlier = earlier or Patch(b"".join(map(_digest, before)))
     present, lines = set(after), set(before)
     missing = [line for line in dict.fromkeys(before) if line not in present]
     others = _by_mask(line for line in after if line not in lines) if missing else {}
-    gone, values = dict.fromkeys(known.gone), {each.line: each for each in known.values}
+    gone, values = dict.fromkeys(earlier.gone), {each.line: each for each in earlier.values}
     if not _of_private_keys(before).isdisjoint(missing):
         return None
     for line in missing:
         if line in gone:
             continue
         try:
-            found = _values(line, others, values.get(_digest(line)))
+            changed = _values(line, others, values.get(_digest(line)))
         except UnicodeError:
             return None
-        if found is not None:
-            values[found.line] = found
+        if changed is not None:
+            values[changed.line] = changed
         elif len(before) == 1 or holds_secret(_plain(line.decode("utf-8", "replace"))):
             return None
         else:
             gone[line] = None
-        if found is not None and _is_secret(line, found):
+        if changed is not None and _is_secret(line, changed):
             return None
-    return Patch(known.lines, tuple(gone), tuple(values.values()))
+    return Patch(earlier.lines, tuple(gone), tuple(values.values()))
 
 
 def restored(patch: Patch, now: bytes, name: bytes) -> bytes | None:
@@ -111,21 +111,21 @@ def _lines(text: bytes) -> list[bytes]:
     return text[1:-1].split(_BREAK)
 
 
-def _values(line: bytes, others: dict[bytes, list[bytes]], known: Values | None) -> Values | None:
+def _values(line: bytes, others: dict[bytes, list[bytes]], earlier: Values | None) -> Values | None:
     """The values of a first line that one of the present text's lines has others of."""
     mask = _mask(line)
-    found = others.get(mask)
-    if not found:
+    candidates = others.get(mask)
+    if not candidates:
         return None
     _, mine = parted(line.decode())
-    _, theirs = parted(found[0].decode())
+    _, theirs = parted(candidates[0].decode())
     if not mine or len(mine) != len(theirs):
         return None
     news = {n: one for n, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other}
-    return Values(_digest(line), mask, ({} if known is None else known.values) | news)
+    return Values(_digest(line), mask, ({} if earlier is None else earlier.values) | news)
 
 
-def _is_secret(line: bytes, found: Values) -> bool:
+def _is_secret(line: bytes, changed: Values) -> bool:
     """Return whether a value is a credential or a part of one, by itself or with the text around it."""
     parts, values = parted(line.decode())
     text, places = "", {}
@@ -134,19 +134,19 @@ def _is_secret(line: bytes, found: Values) -> bool:
         if number < len(values):
             places[number] = len(text), len(text) + len(values[number])
             text += values[number]
-    return any(secret_in(text, *places[number]) for number in found.values)
+    return any(secret_in(text, *places[number]) for number in changed.values)
 
 
 def _of_private_keys(lines: Sequence[bytes]) -> set[bytes]:
     """Return the lines of private keys, of which only the first and the last are marked."""
-    found: set[bytes] = set()
+    key_lines: set[bytes] = set()
     inside = False
     for line in lines:
         inside |= b"-----BEGIN " in line and _PRIVATE in line
         if inside:
-            found.add(line)
+            key_lines.add(line)
         inside &= b"-----END " not in line
-    return found
+    return key_lines
 
 
 def _plain(text: str) -> str:
@@ -155,10 +155,10 @@ def _plain(text: str) -> str:
 
 
 def _by_mask(lines: Iterable[bytes]) -> dict[bytes, list[bytes]]:
-    found: dict[bytes, list[bytes]] = {}
+    by_mask: dict[bytes, list[bytes]] = {}
     for line in lines:
-        found.setdefault(_mask(line), []).append(line)
-    return found
+        by_mask.setdefault(_mask(line), []).append(line)
+    return by_mask
 
 
 def _mask(line: bytes) -> bytes:

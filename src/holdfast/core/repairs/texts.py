@@ -110,10 +110,10 @@ def compare(first: str, now: str, place: int, above: Sequence[str] = (), below: 
         told_apart([said[version] for said in changed], "\n".join([*above, text, *below]).split("\n"))
         for version, text in enumerate((first, now))
     )
-    found = between("\n".join(said.first for said in changed), "\n".join(said.now for said in changed))
+    kinds = between("\n".join(said.first for said in changed), "\n".join(said.now for said in changed))
     if head == len(before) == len(after):
         plain = alone and exact(before, after, above)
-        return Difference(values, found, repairable=alone, stable=len(now), only_values=True, exact=plain)
+        return Difference(values, kinds, repairable=alone, stable=len(now), only_values=True, exact=plain)
     at = _border(after, head)
     stable = sum(len(line) + 1 for line in after[:at])
     section = _section(before[head:old_end], after, head, end, place)
@@ -126,7 +126,7 @@ def compare(first: str, now: str, place: int, above: Sequence[str] = (), below: 
         if not (grows or _remembers(section.title)) or sum(map(len, new)) > LONGEST_SECTION or alike > 1:
             section = None
     repairable = alone and section is not None
-    return Difference(values, found, section, tuple(old), repairable, 0 if stable >= len(now) else stable)
+    return Difference(values, kinds, section, tuple(old), repairable, 0 if stable >= len(now) else stable)
 
 
 def told_apart(changed: Iterable[str], lines: Iterable[str]) -> bool:
@@ -148,18 +148,18 @@ def _announceable(line: str) -> list[str]:
 
 def value_lines(texts: Sequence[str], place: int, wanted: Iterable[Slot]) -> dict[Slot, list[str]]:
     """Return the lines of texts for each wanted slot."""
-    found: dict[Slot, list[str]] = {slot: [] for slot in wanted}
-    for line in "\n".join(texts).split("\n") if found else ():
+    by_slot: dict[Slot, list[str]] = {slot: [] for slot in wanted}
+    for line in "\n".join(texts).split("\n") if by_slot else ():
         slot = _slot(b"v", place, masked(line))
-        if slot in found:
-            found[slot].append(line)
-    return found
+        if slot in by_slot:
+            by_slot[slot].append(line)
+    return by_slot
 
 
 def headings(texts: Sequence[str], place: int, slot: Slot) -> int:
     """Count the headings of texts that have this slot."""
-    found = (line for line in "\n".join(texts).split("\n") if _level(line) is not None)
-    return sum(_slot(b"s", place, masked(line)) == slot for line in found)
+    lines = (line for line in "\n".join(texts).split("\n") if _level(line) is not None)
+    return sum(_slot(b"s", place, masked(line)) == slot for line in lines)
 
 
 def section_of(now: str, place: int, slot: Slot) -> TextSection | None:
@@ -223,19 +223,19 @@ def tell_values(
     """
     shown: list[str] = []
     news: dict[Slot, bytes] = {}
-    for slot, said in lines.items():
-        before, now = told.get(slot, ()), digest(said.now.strip())
-        if (before[-1][:_DIGEST] if before else digest(said.first.strip())) == now:
+    for slot, line in lines.items():
+        before, now = told.get(slot, ()), digest(line.now.strip())
+        if (before[-1][:_DIGEST] if before else digest(line.first.strip())) == now:
             continue
-        _, one = parted(said.first)
-        _, other = parted(said.now)
+        _, one = parted(line.first)
+        _, other = parted(line.now)
         named = {n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b or len(one) != len(other)}
         named.update(number for each in before for number in each[_DIGEST:])
         known = named if all(len(each) > _DIGEST for each in before) and max(named, default=0) < _MOST else None
         text = (
-            clauses(said.now, None if known is None else frozenset(known)) if before else clause(said.first, said.now)
+            clauses(line.now, None if known is None else frozenset(known)) if before else clause(line.first, line.now)
         )
-        shown.append(": ".join(filter(None, (said.of, said.told or text))))
+        shown.append(": ".join(filter(None, (line.of, line.told or text))))
         news[slot] = now if known is None else now + bytes(sorted(known))
     return ("Current values: " + "; ".join(shown), news) if shown else ("", {})
 
@@ -258,11 +258,11 @@ def tell_section(section: TextSection, lines: Sequence[str], known: frozenset[by
 
 def known_entries(first: Sequence[str], told: Iterable[bytes]) -> frozenset[bytes]:
     """The entries of a section that the model knows of: those it had first, then what it was told."""
-    known = set(_entries(first))
+    current = set(_entries(first))
     for item in told:
         entries = {item[i : i + 8] for i in range(1, len(item), 8)}
-        known = entries if item[:1] == b"=" else known | entries
-    return frozenset(known)
+        current = entries if item[:1] == b"=" else current | entries
+    return frozenset(current)
 
 
 def _entries(section: Sequence[str]) -> set[bytes]:

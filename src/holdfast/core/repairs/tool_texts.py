@@ -48,9 +48,9 @@ def compare(first: bytes, now: bytes) -> ToolDifference | None:
 
 def in_schema(tool: bytes) -> str:
     """The sentences of a tool's schema that hold values, with their paths."""
-    found = _Tool(tool).prose.items()
+    texts = _Tool(tool).prose.items()
     return "; ".join(
-        f"{path}: {clauses(text, None)}" for path, text in found if path not in _OWN and "\0" in masked(text)
+        f"{path}: {clauses(text, None)}" for path, text in texts if path not in _OWN and "\0" in masked(text)
     )
 
 

@@ -67,20 +67,20 @@ def _given_way(plan: Plan, situation: Situation, kept: Sequence[Mark]) -> tuple[
     if pin is None:
         return list(kept), []
     at, lives = body_order(prompt, pin), model.ttl_seconds(pin.ttl) or 0
-    found, dropped = list[Mark](), list[str]()
+    left, dropped = list[Mark](), list[str]()
     for mark in kept:
         if body_order(prompt, mark) > at:
-            found.append(mark)
+            left.append(mark)
         elif mark.block == pin.block - 1:
             dropped.append(f"block {mark.block}: the pinned marker behind it covers it")
         else:
-            found.append(mark if (model.ttl_seconds(mark.ttl) or 0) >= lives else Mark(mark.block, pin.ttl))
-    before = sorted((mark for mark in found if body_order(prompt, mark) < at), key=_block)
-    while before and len(found) >= slots(model, plan.mode or prompt.mode):
+            left.append(mark if (model.ttl_seconds(mark.ttl) or 0) >= lives else Mark(mark.block, pin.ttl))
+    before = sorted((mark for mark in left if body_order(prompt, mark) < at), key=_block)
+    while before and len(left) >= slots(model, plan.mode or prompt.mode):
         nearest = before.pop()
-        found.remove(nearest)
+        left.remove(nearest)
         dropped.append(f"block {nearest.block}: the pinned marker behind it takes its place")
-    return found, dropped
+    return left, dropped
 
 
 def _fitted(situation: Situation, mark: Mark, kept: Collection[Mark]) -> Mark | None:

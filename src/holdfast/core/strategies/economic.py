@@ -166,8 +166,8 @@ def _state(situation: Situation) -> _State:
                 long = tokens
     block = -1 if hit is None else prompt.block_at(hit.tokens)
     kind, subagent = situation.kind or kind_of(prompt), situation.subagent
-    found = odds(situation.ledger, situation.experience, kind, prompt.tokens, subagent=subagent)
-    return _State(hit, block, long, found, survival(situation.ledger, prompt) if situation.ledger.positions else None)
+    ahead = odds(situation.ledger, situation.experience, kind, prompt.tokens, subagent=subagent)
+    return _State(hit, block, long, ahead, survival(situation.ledger, prompt) if situation.ledger.positions else None)
 
 
 def _pays(situation: Situation, state: _State, price: LifetimePrices, block: int) -> bool:
@@ -200,22 +200,22 @@ def _lifetimes(
         return plain
     tokens = situation.prompt.ends[tail]
     new, bare = tokens - min(state.live, tokens), tokens - min(state.long, tokens)
-    odds, known = state.odds, situation.experience
+    odds, experience = state.odds, situation.experience
     # Anything but the short lifetime has to be backed by the tenant's own conversations (law 7).
-    supported = known is not None and counterfactuals.supported(known)
+    supported = experience is not None and counterfactuals.supported(experience)
     if situation.model.knobs.ttl_raise == "yes":
-        young = known is not None and counterfactuals.conversations(known) < counterfactuals.ENOUGH
+        young = experience is not None and counterfactuals.conversations(experience) < counterfactuals.ENOUGH
         affordable = (supported or young) and price.premium * new <= situation.allowance
         if affordable and raise_now(odds, price, new, bare):
             return long, long, 0.0, f"a pause is worth {odds.next[1]:.1%}, {bare} tokens are not protected yet"
         return plain
-    if known is None or not supported:
+    if experience is None or not supported:
         return plain
-    policy = counterfactuals.cheapest(known, situation.ledger.client, situation.model, tokens)
+    policy = counterfactuals.cheapest(experience, situation.ledger.client, situation.model, tokens)
     if state.hit is None or state.hit.seconds > (situation.model.ttl_seconds(short) or 0):
         if price.premium * new <= situation.allowance:
-            said = state.hit_block >= 0 and situation.prompt.blocks[state.hit_block].section == "messages"
-            if new <= COLD * tokens and said:
+            in_messages = state.hit_block >= 0 and situation.prompt.blocks[state.hit_block].section == "messages"
+            if new <= COLD * tokens and in_messages:
                 return long, long, 0.0, "what was begun for long goes on"
             if policy == "long":
                 return long, long, 0.0, "the long lifetime would have been the cheapest so far"
@@ -246,8 +246,8 @@ def _probing(situation: Situation, tail: int) -> bool:
     """Whether a test is still in easy reach: it goes on, and no other is bought."""
     model, prompt, now = situation.model, situation.prompt, situation.now
     lives = {ttl.name: ttl.seconds for ttl in model.ttls}
-    known = situation.pool.known(prompt.keys)
-    tests = [entry.key for entry in known if entry.seconds < lives.get(entry.ttl, 0) and entry.live(now)]
+    entries = situation.pool.known(prompt.keys)
+    tests = [entry.key for entry in entries if entry.seconds < lives.get(entry.ttl, 0) and entry.live(now)]
     near = reach(prompt.blocks, tail, model, lookback=max(1, model.lookback // 2)) if tests else ()
     return any(prompt.keys[index] in tests for index in near)
 
@@ -312,7 +312,9 @@ def _breakpoints(situation: Situation, state: _State) -> Plan:
     wishes += _common(situation, state, price, model.default_ttl or "", alive=situation.subagent)
     goes_on = _tail(situation, state, price) is not None
     plan = combined(planned(situation, NAME, wishes), situation)
-    said = situation.prompt.mode == "explicit" or not model.breakpoints  # who converts requests to OpenAI knows no mode
-    if goes_on or said or situation.settings.client_markers == "respect":
+    modeless = (
+        situation.prompt.mode == "explicit" or not model.breakpoints
+    )  # who converts requests to OpenAI knows no mode
+    if goes_on or modeless or situation.settings.client_markers == "respect":
         return plan
     return replace(plan, mode="explicit", reasons=(*plan.reasons, "the end of this conversation is not read again"))

@@ -148,9 +148,9 @@ def preferred(prompt: Prompt, marks: Sequence[Mark], pinned: Sequence[Mark] = ()
     the most recent, the middle."""
     if len(marks) < 2:
         return list(marks)
-    said = sorted({mark.block for mark in marks if prompt.blocks[mark.block].section == "messages"})
+    in_messages = sorted({mark.block for mark in marks if prompt.blocks[mark.block].section == "messages"})
     required = {mark.block for mark in pinned}
-    zones = {block: min(2 * i, 2 * (len(said) - 2 - i) + 1) for i, block in enumerate(said[:-1])}
+    zones = {block: min(2 * i, 2 * (len(in_messages) - 2 - i) + 1) for i, block in enumerate(in_messages[:-1])}
 
     def rank(mark: Mark) -> tuple[int, int]:
         section = prompt.blocks[mark.block].section
@@ -188,7 +188,7 @@ def plan(situation: Situation, strategy: str, wishes: Sequence[Wish]) -> Plan:
 def _wanted(situation: Situation, wishes: Sequence[Wish]) -> tuple[dict[int, Mark], dict[int, str], list[str]]:
     """The markers by block, why they are wanted, and what was left out. The longer of two lifetimes wins."""
     model, ends, blocks = situation.model, situation.prompt.ends, situation.prompt.blocks
-    found: dict[int, Mark] = {}
+    by_block: dict[int, Mark] = {}
     why: dict[int, str] = {}
     dropped = []
     if situation.pinned:
@@ -202,11 +202,11 @@ def _wanted(situation: Situation, wishes: Sequence[Wish]) -> tuple[dict[int, Mar
         elif ends[block] < model.floor:
             dropped.append(f"block {block}: {ends[block]} tokens, below the floor of {model.floor}")
         else:
-            mark, known = Mark(block, ttl_name(model, wish.ttl)), found.get(block)
-            if known is None or _seconds(model, mark) > _seconds(model, known):
-                found[block] = mark
-            why[block] = wish.why if known is None else f"{why[block]}, {wish.why}"
-    return found, why, dropped
+            mark, other = Mark(block, ttl_name(model, wish.ttl)), by_block.get(block)
+            if other is None or _seconds(model, mark) > _seconds(model, other):
+                by_block[block] = mark
+            why[block] = wish.why if other is None else f"{why[block]}, {wish.why}"
+    return by_block, why, dropped
 
 
 def ordered(prompt: Prompt, marks: Sequence[Mark], model: ModelFacts) -> tuple[Mark, ...]:
@@ -258,19 +258,19 @@ def checked(plan: Plan, situation: Situation, *, strict: bool) -> Plan:
     small = [mark for mark in ours if ends[mark.block] < floor]
     ours = [mark for mark in ours if mark not in small]
     dropped = [*faults, *(f"block {m.block}: {ends[m.block]} tokens, below the floor of {floor}" for m in small)]
-    kept = list(clients)
+    legal = list(clients)
     for mark in preferred(situation.prompt, ours, situation.pinned):
-        fault = _against(mark, kept, plan, situation)
+        fault = _against(mark, legal, plan, situation)
         if fault is None:
-            kept.append(mark)
+            legal.append(mark)
         elif strict:
             raise IllegalPlanError(f"plan of {plan.strategy}: {fault}; the strategy must not plan this.")
         else:
             dropped.append(fault)
     if not dropped:
         return plan
-    kept.sort(key=lambda mark: mark.block)
-    return replace(plan, marks=tuple(kept), dropped=tuple(dict.fromkeys((*plan.dropped, *dropped))))
+    legal.sort(key=lambda mark: mark.block)
+    return replace(plan, marks=tuple(legal), dropped=tuple(dict.fromkeys((*plan.dropped, *dropped))))
 
 
 def _sorted_out(plan: Plan, situation: Situation) -> tuple[list[Mark], list[Mark], list[str]]:

@@ -56,8 +56,8 @@ def _older_zones(situation: Situation, ends: list[int]) -> list[tuple[str, int]]
     half of the messages' tokens. Mid: the last one within the first half of what lies between that and the recent zone.
     """
     prompt, recent = situation.prompt, ends[-2]
-    said = next(i for i, block in enumerate(prompt.blocks) if block.section == "messages")
-    begin = prompt.ends[said] - prompt.blocks[said].tokens
+    first = next(i for i, block in enumerate(prompt.blocks) if block.section == "messages")
+    begin = prompt.ends[first] - prompt.blocks[first].tokens
     semi = situation.summary
     if semi is None or not free(situation, semi):
         semi = _at_or_before(situation, ends, (begin + prompt.tokens) / 2)

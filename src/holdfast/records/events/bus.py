@@ -219,4 +219,4 @@ class Bus:
 
     def _forget(self, subscription: Subscription) -> None:
         with self._lock:
-            self._subscriptions = tuple(kept for kept in self._subscriptions if kept is not subscription)
+            self._subscriptions = tuple(each for each in self._subscriptions if each is not subscription)
