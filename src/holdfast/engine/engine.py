@@ -34,7 +34,7 @@ from .marker_splices import marked
 from .partial_usage import Partial, billed
 from .persistence import DURABLE_TIMEOUT_S, wait
 from .repairs.savings import RepairShadows, RepairTotals
-from .side_calls import Beside
+from .side_calls import EngineBase
 from .state import State, facts_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ LOCKS = 256
 """Lanes share so many locks: of two with the same one, the second waits while the first waits for the store."""
 
 
-class EngineCore(Beside):
+class EngineCore(EngineBase):
     """The engine of one process. `settings` are those of an agent by its name; `strict` makes a bad plan an error;
     `timeout` is how many seconds a request waits for what must be durable before it is sent."""
 
@@ -61,7 +61,7 @@ class EngineCore(Beside):
         timeout: float = DURABLE_TIMEOUT_S,
     ) -> None:
         check_engine(settings, store, bus)
-        self._store = store
+        self.store = store
         self._strict, self._timeout_s = strict, timeout
         super().__init__(State(settings, store), bus, reports)
         self.repair_savings = RepairShadows()
@@ -127,7 +127,7 @@ class EngineCore(Beside):
             if prepared.core.first_token is None and not prepared.core.done:
                 tenant = self.state.tenant(prepared.lane.tenant)
                 planner.first_token(tenant, prepared.core, now)
-                if self._store is not None:
+                if self.store is not None:
                     prepared.estimated = usage or prepared.core.predicted(tenant.experience)
                     row = self._row(prepared, "pending")
                     assert row is not None
@@ -273,10 +273,6 @@ class EngineCore(Beside):
         with self._lock:
             return self.state.ledger(lane, now)
 
-    @property
-    def store(self) -> Store | None:
-        return self._store
-
     def settings(self, agent: str = "") -> Settings:
         """The settings of an agent."""
         return self.state.settings_of(agent)
@@ -388,7 +384,7 @@ class EngineCore(Beside):
         error: str = "",
     ) -> CallRecord | None:
         """The call as it stands. None without a store."""
-        return None if self._store is None else row_of(prepared, status, now, verdict, error)
+        return None if self.store is None else row_of(prepared, status, now, verdict, error)
 
 
 def _check_reason(reason: str | None) -> None:

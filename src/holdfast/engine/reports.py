@@ -333,17 +333,17 @@ def _create(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-class _Whose(Struct):
+class _TenantName(Struct):
     tenant: str | None = None
 
 
-class _Beside(Struct):
+class _DiffName(Struct):
     diff: str | None = None
 
 
 def _tenant_of(line: bytes) -> str | None:
     try:
-        return msgspec.json.decode(line, type=_Whose).tenant
+        return msgspec.json.decode(line, type=_TenantName).tenant
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
@@ -351,7 +351,7 @@ def _tenant_of(line: bytes) -> str | None:
 def _diff_of(line: bytes) -> str | None:
     """The diff that belongs to a line; a name that would lead elsewhere is none of ours."""
     try:
-        beside = msgspec.json.decode(line, type=_Beside).diff
+        name = msgspec.json.decode(line, type=_DiffName).diff
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return beside if beside is not None and re.fullmatch(r"[0-9-]{10}\.[A-Za-z0-9_-]{1,64}\.diff", beside) else None
+    return name if name is not None and re.fullmatch(r"[0-9-]{10}\.[A-Za-z0-9_-]{1,64}\.diff", name) else None

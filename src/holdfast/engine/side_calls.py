@@ -30,7 +30,7 @@ WANTED = "off"
 """Why a call goes past us whose client wants that."""
 
 
-class Beside:
+class EngineBase:
     def __init__(self, state: State, bus: Bus | None, reports: Reports | None) -> None:
         self.state, self._ids, self._lock = state, IDS, threading.RLock()
         self.journal = CallJournal(state.persistence.store, bus, reports, self._ids)
