@@ -28,29 +28,31 @@ class TestLines:
         monkeypatch.setattr(builtins, "input", lambda prompt="": _next(lines))
         return lines
 
-    def test_a_backslash_goes_on_in_the_next_line(self, lines: list[str]) -> None:
+    def test_a_backslash_goes_on_in_the_next_line(self, lines: list[str], tmp_path: Path) -> None:
         lines += ["one\\", "two\\", "", "three"]
-        keyboard = LineKeyboard()
+        keyboard = LineKeyboard(tmp_path, commands.completions)
         assert keyboard.line() == "one\ntwo\n"
         assert keyboard.line() == "three"
         with pytest.raises(EOFError):
             keyboard.line()
 
     def test_without_a_terminal_the_prompt_goes_beside(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         monkeypatch.setattr(sys, "stdin", io.StringIO("one\n"))
-        assert LineKeyboard().line() == "one"
+        assert LineKeyboard(tmp_path, commands.completions).line() == "one"
         output = capsys.readouterr()
         assert (output.out, output.err) == ("", "> ")
 
-    def test_what_is_typed_meanwhile_is_not_seen_but_an_answer_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_typed_meanwhile_is_not_seen_but_an_answer_is(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         master, slave = pty.openpty()
         with open(slave, encoding="utf-8") as terminal:  # noqa: PTH123  it has a number, no name
             monkeypatch.setattr(sys, "stdin", terminal)
             seen: list[bool] = []
             monkeypatch.setattr(builtins, "input", lambda prompt="": seen.append(_echoes(slave)) or "y")
-            keyboard = LineKeyboard()
+            keyboard = LineKeyboard(tmp_path, commands.completions)
             assert _echoes(slave)
             with keyboard.unseen():
                 assert not _echoes(slave)
@@ -59,6 +61,11 @@ class TestLines:
             assert _echoes(slave)
             assert seen == [True]
         os.close(master)
+
+    def test_standard_input_may_be_closed(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(sys, "stdin", None)
+        with LineKeyboard(tmp_path, commands.completions).unseen():
+            pass
 
 
 def _next(lines: list[str]) -> str:

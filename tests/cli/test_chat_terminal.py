@@ -68,7 +68,8 @@ class TestTalking:
 
     def test_several_lines_that_are_pasted_are_one_message(self, start: Start) -> None:
         program = start(columns=200)
-        program.type("\x1b[200~one\ntwo\nthree\x1b[201~\r", until=COST)
+        program.type("\x1b[200~one\n\ttwo\nthree\x1b[201~\r", until=COST)
+        assert "> one\n.         two\n. three\n" in program.text
         assert program.text.count(" 1 call ") == 1
         assert "\none two three\n" in program.text
 
@@ -92,25 +93,28 @@ class TestTalking:
         for text in ("find this", "and that"):
             program.ask(text)
         program.type("\x12find", until=lambda text: text.count("find this") == 3)
-        program.type("\r\r", until=COST, times=3)
+        program.type("\r", until=COST, times=3)
 
     def test_a_narrower_window_shows_all_that_is_typed(self, start: Start) -> None:
         program = start(columns=80)
         program.type("word " * 14, until="word word")
         program.resize(columns=40, rows=12)
         program.until(lambda text: text.rstrip().count("\n") >= 2)
+        assert "\n. word" not in program.text  # it is one line
         program.type("end\r", until=COST)
         assert "word " * 14 + "end" in " ".join(program.text.split())
 
-    def test_a_tab_completes_a_command(self, start: Start) -> None:
-        program = start()
+    @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+    def test_a_tab_completes_a_command(self, start: Start, term: str) -> None:
+        program = start(TERM=term)
         program.type("/mem\t\r")
         program.prompt()
         assert "> /memory" in program.text
         assert ".holdfast/USER.md: 0 of 3,072 bytes." in program.text
 
-    def test_what_was_typed_comes_back_with_an_arrow(self, start: Start, chat: Chatting) -> None:
-        first = start()
+    @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+    def test_what_was_typed_comes_back_with_an_arrow(self, start: Start, chat: Chatting, term: str) -> None:
+        first = start(TERM=term)
         first.ask("Remember me")
         first.say("/exit")
         assert first.ended() == 0

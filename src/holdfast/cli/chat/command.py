@@ -217,13 +217,13 @@ def _list(chat: Chat) -> int:
 def _keyboard(screen: Screen, home: Path) -> Iterator[Keyboard]:
     """How what is typed here is read: with an editor where the terminal understands escape codes."""
     if isinstance(screen, PlainScreen) or not _is_terminal(sys.stdin):
-        yield LineKeyboard()
+        yield LineKeyboard(home, commands.completions)
         return
     try:
         from .editor import Editor
     except ImportError:
-        click.echo("holdfast: to edit what you type: pip install 'holdfast[agent]'", err=True)
-        yield LineKeyboard()
+        click.echo("holdfast: to edit messages of several lines: pip install 'holdfast[agent]'", err=True)
+        yield LineKeyboard(home, commands.completions)
         return
     editor = Editor(home, commands.completions)
     with editor.open():

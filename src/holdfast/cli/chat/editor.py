@@ -18,12 +18,14 @@ from types import FrameType
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import DynamicCompleter, WordCompleter
 from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
-from prompt_toolkit.filters import emacs_mode, has_focus
+from prompt_toolkit.filters import emacs_mode, has_focus, is_searching
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.bindings.search import accept_search_and_accept_input
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.processors import TabsProcessor
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
@@ -47,7 +49,8 @@ class Editor(Keyboard):
         self._read_at = 0.0
         message: PromptSession[str] = PromptSession(
             multiline=True,
-            prompt_continuation=CONTINUED,
+            prompt_continuation=lambda width, line, wraps: "" if wraps else CONTINUED,
+            input_processors=[TabsProcessor(tabstop=8, char1=" ", char2=" ")],
             history=InMemoryHistory(self._history.load()),
             completer=DynamicCompleter(
                 lambda: WordCompleter(list(complete(message.default_buffer.document.text_before_cursor)), sentence=True)
@@ -131,7 +134,7 @@ def _read(session: PromptSession[str], prompt: str) -> str:
 
 
 def _message_keys() -> KeyBindings:
-    """Enter sends, Alt-Enter and Ctrl-J begin a new line, and so does Enter behind a backslash; Esc clears."""
+    """Enter sends, also what a search shows; Alt-Enter, Ctrl-J, Enter behind a backslash begin a line; Esc clears."""
     keys, typing = KeyBindings(), has_focus(DEFAULT_BUFFER)
 
     def send(event: KeyPressEvent) -> None:
@@ -149,6 +152,7 @@ def _message_keys() -> KeyBindings:
         event.current_buffer.reset()
 
     keys.add("enter", filter=typing)(send)
+    keys.add("enter", filter=is_searching)(accept_search_and_accept_input)
     keys.add("c-j", filter=typing)(new_line)
     keys.add("escape", "enter", filter=typing & emacs_mode)(new_line)
     keys.add("escape", filter=typing & emacs_mode)(clear)

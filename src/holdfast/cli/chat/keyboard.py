@@ -1,4 +1,4 @@
-"""The keyboard of a chat, and the plain way to read it: whole lines, as the system edits them.
+"""The keyboard of a chat, and the plain way to read it: one line after the other.
 
 Made for terminals that understand no escape codes, and for answers that go into a pipe. `editor` is the other way.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .words import clean
@@ -50,17 +51,24 @@ class Keyboard:
 
 
 class LineKeyboard(Keyboard):
-    """Reads lines with `input`; the prompt goes to standard error where standard output is no terminal."""
+    """Reads lines with `input`, edited by readline where there is one. Where standard output is no terminal the prompt
+    goes to standard error, and the system edits."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: Path, complete: Callable[[str], Sequence[str]]) -> None:
         self._shown: list[Any] | None = None  # how the terminal was before its echo was turned off
+        self._history = MessageHistory(home / HISTORY)
+        self._readline = _readline(complete, self._history.load()) if sys.stdout.isatty() else None
 
     def line(self) -> str:
         lines = [self._read(PROMPT)]
         while lines[-1].endswith(CONTINUES):
             lines[-1] = lines[-1].removesuffix(CONTINUES)
             lines.append(self._read(CONTINUED))
-        return "\n".join(lines)
+        text = "\n".join(lines)
+        if self._readline is not None:
+            self._readline.add_history(text)
+            self._history.append(text)
+        return text
 
     def answer(self, question: str) -> str:
         hidden = self._shown is not None
@@ -125,12 +133,35 @@ class MessageHistory:
                 file.write(line + "\n")
 
 
+def _readline(complete: Callable[[str], Sequence[str]], history: Sequence[str]) -> ModuleType | None:
+    """readline, set up to complete lines from their beginning; None where Python has none (Windows)."""
+    try:
+        import readline
+    except ImportError:
+        return None
+
+    def completion(text: str, number: int) -> str | None:
+        fitting = [each for each in complete(text) if text and each.startswith(text)]
+        return fitting[number] if number < len(fitting) else None
+
+    readline.set_completer(completion)
+    readline.set_completer_delims("")
+    readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
+    readline.set_auto_history(False)
+    readline.clear_history()
+    for line in history:
+        readline.add_history(line)
+    return readline
+
+
 def set_modes(*, echo: bool = True, lines: bool = True) -> list[Any] | None:
     """Change how the terminal treats what is typed. Without `lines` each key can be read at once, as it was pressed;
     Ctrl-C and Ctrl-Z are signals still. Returns what `restore_modes` takes; None where there is nothing to change."""
     try:
         import termios
     except ImportError:  # Windows
+        return None
+    if sys.stdin is None:  # it was closed before the program began
         return None
     with contextlib.suppress(OSError, ValueError, termios.error):
         number = sys.stdin.fileno()

@@ -273,7 +273,7 @@ class Conductor:
 
 @contextlib.contextmanager
 def handling(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Signals that end a program go to `told`, those that are ignored here stay so; outside of the main thread none."""
+    """Give signals that end a program to `on_signal`, in the main thread only; those that are ignored here stay so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
