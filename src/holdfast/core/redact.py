@@ -87,7 +87,8 @@ def excerpt(text: str | bytes | None, offset: int, *, around: int = AROUND, keep
     first, last = max(0, at - around), min(len(told), at + around)
     before = "…" if start or first else ""
     after = "…" if end < len(raw) or last < len(told) else ""
-    return before + _one_line(told[first:last]) + after
+    line = told[first:last].replace("\n", "⏎").replace("\t", " ")
+    return before + "".join(char if char.isprintable() else "?" for char in line) + after
 
 
 def diff(before: str | bytes | None, after: str | bytes | None, offset: int, *, keep_bodies: bool = False) -> str:
@@ -126,10 +127,6 @@ def _masked(char: str) -> str:
     if char.isascii():
         return char if char.isprintable() or char in "\n\t" else "?"
     return "·"
-
-
-def _one_line(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text.replace("\n", "⏎").replace("\t", " "))
 
 
 def _bytes(text: str | bytes) -> bytes:

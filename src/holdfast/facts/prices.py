@@ -149,7 +149,10 @@ def _rates(model: Resolved, at: datetime, prompt_tokens: int, facts: Facts, serv
     if listed is None and "input" not in own:
         return _rates(facts.resolve(model.backed), at, prompt_tokens, facts, service) if model.backed else None
     prices = (listed or {}) | own
-    version = _version(listed is not None, model.prices_as_of if set(own) - {"storage_hour"} else None)
+    versions = [_package()] if listed is not None else []
+    if set(own) - {"storage_hour"}:
+        versions.append(f"overrides {model.prices_as_of.isoformat()}")
+    version = "+".join(versions)
     with localcontext(_EXACT):
         per_token = {key: value.scaleb(-6) for key, value in prices.items()}
         base = per_token["input"]
@@ -175,11 +178,6 @@ def _write(per_token: dict[str, Decimal], ttl: str, model: Resolved) -> Decimal:
         return base * model.facts.write(ttl)
     # No provider writes below the input price: such an entry lists the surcharge only (Gemini on OpenRouter).
     return listed if listed >= base else base + listed
-
-
-def _version(listed: bool, overridden: date | None) -> str:
-    parts = [_package()] if listed else []
-    return "+".join(parts + ([f"overrides {overridden.isoformat()}"] if overridden else []))
 
 
 @cache

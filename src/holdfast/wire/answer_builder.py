@@ -85,8 +85,11 @@ def returnable(blocks: Iterable[Block], *, whole: bool, id_prefix: str) -> tuple
     """
     shallow = tuple(_shallow(block) for block in blocks if not (isinstance(block, Opaque) and _is_deep(block.raw)))
     blocks = [block for block in _answerable(shallow) if not _is_blank(block)]
-    last = Thinking | RedactedThinking if whole else Thinking | RedactedThinking | Opaque
-    while blocks and (isinstance(blocks[-1], last) or _is_reasoning(blocks[-1])):
+    while blocks:  # OpenAI refuses a thought that nothing follows
+        last = blocks[-1]
+        opaque = isinstance(last, Opaque) and (not whole or last.kind == _REASONING)
+        if not opaque and not isinstance(last, Thinking | RedactedThinking):
+            break
         blocks.pop()
     ids: set[str] = set()
     for index, block in enumerate(blocks):
@@ -137,8 +140,3 @@ def _answerable(blocks: tuple[Block, ...]) -> Iterable[Block]:
 
 def _is_blank(block: Block) -> bool:
     return isinstance(block, Text) and not block.text.strip() and SEALED not in dict(block.extra)
-
-
-def _is_reasoning(block: Block) -> bool:
-    """OpenAI refuses a thought that nothing follows."""
-    return isinstance(block, Opaque) and block.kind == _REASONING

@@ -226,10 +226,7 @@ class AnthropicBuilder(Builder):
         readable = [block for block in self._blocks.values() if block.closed or block.kind == "text"]
         if self.stop == "length" and readable and readable[-1].is_cut_off:
             readable.pop()
-        blocks = [block for block in (each.read() for each in readable) if not _is_no_call(block)]
+        blocks = [each.read() for each in readable]
+        # a call without its id or name can be answered by nobody
+        blocks = [block for block in blocks if not (isinstance(block, Opaque) and block.kind == _CALL)]
         return Message("assistant", returnable(blocks, whole=whole, id_prefix=f"toolu_{origin_of(id)}_"))
-
-
-def _is_no_call(block: Block) -> bool:
-    """A call without its id or name, which nobody can answer."""
-    return isinstance(block, Opaque) and block.kind == _CALL

@@ -109,7 +109,8 @@ def newest_user_text(body: Body) -> UserText | None:
     if last is None:
         return None
     first = last
-    while first > 0 and _same_message(body, first - 1, last):
+    place = body.blocks[last].section, body.blocks[last].message
+    while first > 0 and (body.blocks[first - 1].section, body.blocks[first - 1].message) == place:
         first -= 1
     behind = next((index + 1 for index in range(last, first - 1, -1) if _is_result(body, index)), first)
     texts = [index for index in range(behind, last + 1) if _is_text(body, index) and text_of(body, index).strip()]
@@ -168,10 +169,6 @@ def _waits(body: Body, last: int) -> bool:
 
 def _is_result(body: Body, index: int) -> bool:
     return DIALECTS[body.dialect].kind(body, index).endswith(_RESULTS)
-
-
-def _same_message(body: Body, one: int, other: int) -> bool:
-    return body.blocks[one].section == "messages" and body.blocks[one].message == body.blocks[other].message
 
 
 def _is_text(body: Body, index: int) -> bool:

@@ -114,7 +114,8 @@ def compare(first: str, now: str, place: int, above: Sequence[str] = (), below: 
     if head == len(before) == len(after):
         plain = alone and exact(before, after, above)
         return Difference(values, kinds, repairable=alone, stable=len(now), only_values=True, exact=plain)
-    at = _border(after, head)
+    # the last paragraph that ends at or before line `head`, or the line itself where there is none
+    at = next((i for i in range(head, 0, -1) if not after[i - 1].strip()), head)
     stable = sum(len(line) + 1 for line in after[:at])
     section = _section(before[head:old_end], after, head, end, place)
     old: list[str] = []
@@ -281,11 +282,6 @@ def _common(pairs: Iterable[tuple[str, str]]) -> int:
 
 def _slot(kind: bytes, place: int, text: str) -> Slot:
     return kind + place.to_bytes(2, "big") + digest(text)
-
-
-def _border(lines: Sequence[str], head: int) -> int:
-    """The last paragraph that ends at or before line `head`, or the line itself where there is none."""
-    return next((i for i in range(head, 0, -1) if not lines[i - 1].strip()), head)
 
 
 def _section(gone: Sequence[str], lines: Sequence[str], head: int, end: int, place: int) -> TextSection | None:

@@ -240,7 +240,8 @@ def _encode_message(message: Message, own: bool) -> Iterator[bytes]:
     def flush() -> Iterator[bytes]:
         parts = list(_parts(run, kind, own))
         if parts:
-            yield _item(role, parts, _from_items(run, own))
+            extra = (pair for pair in _from_items(run, own) if pair[0] != "type")
+            yield obj((("type", b'"message"'), ("role", encode_string(role)), ("content", arr(parts)), *extra))
         run.clear()
 
     content = message.content
@@ -318,8 +319,3 @@ def _from_items(blocks: Iterable[Block], own: bool) -> Extra:
     return tuple(
         (key.removeprefix(_ITEM), raw) for block in blocks for key, raw in _extra(block) if key.startswith(_ITEM)
     )
-
-
-def _item(role: str, parts: Iterable[bytes], extra: Extra) -> bytes:
-    members = (("role", encode_string(role)), ("content", arr(parts)))
-    return obj((("type", b'"message"'), *members, *(pair for pair in extra if pair[0] != "type")))
