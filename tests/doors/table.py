@@ -6,7 +6,7 @@ test fails as soon as one of them passes, so that it leaves the list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -276,10 +276,6 @@ ROWS = (
 
 Cell = tuple[str, str, str]
 """Row, door, provider."""
-
-
-def _cells(name: str, doors: Iterable[Door], providers: Iterable[str] = PROVIDERS) -> set[Cell]:
-    return {(name, door.name, provider) for door in doors for provider in providers}
 
 
 PENDING: set[Cell] = set()

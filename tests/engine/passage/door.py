@@ -38,7 +38,6 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "zstd": zstandard.compress,
 }
 SSE = [(b"Content-Type", b"text/event-stream")]
-EVENTS = (("content-type", "text/event-stream; charset=utf-8"),)
 
 
 STAGES_S = 60

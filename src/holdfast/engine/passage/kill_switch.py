@@ -20,8 +20,6 @@ from holdfast.store import operations as op
 from .fail_open import quiet
 
 VARIABLE = "HOLDFAST_OFF"
-OFF = "off"
-"""The value of `x-holdfast-bypassed` in a response."""
 
 _NOT_SET = ("", "0", "false", "no", "off")
 _FROM, _UNTIL = "relayed_from", "relayed_until"
