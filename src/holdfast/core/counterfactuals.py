@@ -83,11 +83,11 @@ def priced(
     read, write, longer = float(model.read), float(model.write(model.default_ttl or "")), float(model.write(long.name))
     near, there = common * outliving(route, idle), 1.0 if idle <= SHORT else lasting(route)
     far = common * there if idle <= long.seconds else 0.0
-    kept = max(near, min(far, head * there))
+    covered = max(near, min(far, head * there))
     return (
         read * near + write * (tokens - near),
         read * far + longer * (tokens - far),
-        read * kept + longer * max(0, head - kept) + write * (tokens - max(kept, head)),
+        read * covered + longer * max(0, head - covered) + write * (tokens - max(covered, head)),
     )
 
 

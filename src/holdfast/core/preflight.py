@@ -56,19 +56,19 @@ def calibrated(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, calib
     return scaled(preflight(outcome, marks, model, lambda _size: price), tokens)
 
 
-def scaled(found: Preflight, tokens: Callable[[int], int]) -> Preflight:
+def scaled(estimate: Preflight, tokens: Callable[[int], int]) -> Preflight:
     """The same in another count of tokens: what the provider makes of our estimates."""
-    whole = found.read + found.written + found.input
+    whole = estimate.read + estimate.written + estimate.input
     counted = tokens(whole) if whole else whole
     if counted == whole:
-        return found
+        return estimate
     factor = Decimal(counted) / whole
     return Preflight(
-        this=None if found.this is None else found.this * factor,
-        cold=None if found.cold is None else found.cold * factor,
-        read=tokens(found.read),
-        written=tokens(found.written),
-        input=tokens(found.input),
+        this=None if estimate.this is None else estimate.this * factor,
+        cold=None if estimate.cold is None else estimate.cold * factor,
+        read=tokens(estimate.read),
+        written=tokens(estimate.written),
+        input=tokens(estimate.input),
     )
 
 

@@ -83,11 +83,11 @@ def excerpt(text: str | bytes | None, offset: int, *, around: int = AROUND, keep
     start, end = max(0, offset - _MARGIN), min(len(raw), offset + _MARGIN)
     whole = _text(raw[start:end])
     at = len(_text(raw[start:offset]))
-    told = shown(whole, keep_bodies=keep_bodies)
-    first, last = max(0, at - around), min(len(told), at + around)
+    visible = shown(whole, keep_bodies=keep_bodies)
+    first, last = max(0, at - around), min(len(visible), at + around)
     before = "…" if start or first else ""
-    after = "…" if end < len(raw) or last < len(told) else ""
-    line = told[first:last].replace("\n", "⏎").replace("\t", " ")
+    after = "…" if end < len(raw) or last < len(visible) else ""
+    line = visible[first:last].replace("\n", "⏎").replace("\t", " ")
     return before + "".join(char if char.isprintable() else "?" for char in line) + after
 
 

@@ -22,18 +22,18 @@ _DOUBT = 0.5  # one change in one comparison is a chance of two in three, two in
 _NO_EVIDENCE = ("resend", "fork", "compaction")
 
 
-def observe(ledger: Ledger, last: Sent, found: Comparison) -> None:
+def observe(ledger: Ledger, last: Sent, comparison: Comparison) -> None:
     """Count a comparison of a request with the one before it."""
-    if found.course in _NO_EVIDENCE:
+    if comparison.course in _NO_EVIDENCE:
         return
     for position in ledger.positions.values():
         position.seen += 1
         if position.seen > 2 * MEMORY:
             position.seen, position.changed = position.seen / 2, position.changed / 2
     ledger.compared += 1
-    if found.course == "extension" or found.divergence is None or found.divergence.what == "model":
+    if comparison.course == "extension" or comparison.divergence is None or comparison.divergence.what == "model":
         return
-    name = _place(last, min(found.divergence.block, len(last) - 1))
+    name = _place(last, min(comparison.divergence.block, len(last) - 1))
     position = ledger.positions.setdefault(name, Position(seen=min(ledger.compared, MEMORY)))
     position.changed += 1
     if len(ledger.positions) > MOST_POSITIONS:

@@ -42,15 +42,15 @@ def test(prompt: Prompt, pool: Pool, now: float) -> Test | None:
     places = {index for mark in prompt.marks for index in reach(prompt.blocks, mark.block, model)}
     plain, raised = 0, 0
     for index in sorted(places):
-        known = pool.get(prompt.keys[index])
-        if known is None or known.readable > now:
+        current = pool.get(prompt.keys[index])
+        if current is None or current.readable > now:
             continue
-        used = known.expires - known.seconds
-        marked = float(model.ttl_seconds(known.ttl) or 0)
-        if known.expires >= now:
-            plain = raised = known.tokens
-        elif known.seconds < marked and now <= used + marked:
-            raised = known.tokens
+        used = current.expires - current.seconds
+        marked = float(model.ttl_seconds(current.ttl) or 0)
+        if current.expires >= now:
+            plain = raised = current.tokens
+        elif current.seconds < marked and now <= used + marked:
+            raised = current.tokens
     return Test(raised, plain) if raised > plain else None
 
 

@@ -98,14 +98,14 @@ def hidden(
 ) -> dict[str, str]:
     """The variables that hold keys of providers, by name or by value, and those that `hide` names; not those that
     `allow` names. Both take names and patterns such as `CORP_*`."""
-    found = {}
+    keys = {}
     for name, value in variables:
         if any(fnmatchcase(name, pattern) for pattern in allow):
             continue
         ours = name.startswith("HOLDFAST_") and _WITH_PASSWORD.match(value)
         if names_key(name) or ours or _is_providers(value) or any(fnmatchcase(name, pattern) for pattern in hide):
-            found[name] = value
-    return found
+            keys[name] = value
+    return keys
 
 
 def _is_providers(value: str) -> bool:

@@ -105,12 +105,12 @@ def compare(first: str, now: str, place: int, above: Sequence[str] = (), below: 
     old_end, end = len(before) - tail, len(after) - tail
     pairs = [*zip(before[:head], after[:head], strict=True), *zip(before[old_end:], after[end:], strict=True)]
     changed = [ChangedLine(one, other) for one, other in pairs if one != other]
-    values = {_slot(b"v", place, masked(said.now)): said for said in changed}
+    values = {_slot(b"v", place, masked(change.now)): change for change in changed}
     alone = all(
-        told_apart([said[version] for said in changed], "\n".join([*above, text, *below]).split("\n"))
+        told_apart([change[version] for change in changed], "\n".join([*above, text, *below]).split("\n"))
         for version, text in enumerate((first, now))
     )
-    kinds = between("\n".join(said.first for said in changed), "\n".join(said.now for said in changed))
+    kinds = between("\n".join(change.first for change in changed), "\n".join(change.now for change in changed))
     if head == len(before) == len(after):
         plain = alone and exact(before, after, above)
         return Difference(values, kinds, repairable=alone, stable=len(now), only_values=True, exact=plain)
