@@ -167,10 +167,13 @@ class Bench:
             await session.ask(text)
         return session
 
-    async def resumed(self, session: Session, *, clean: bool = True) -> Session:
-        """The session in a process that begins when this one has ended."""
+    async def resumed(self, session: Session, *texts: str, clean: bool = True) -> Session:
+        """The session in a process that begins when this one has ended, in which the user says these things."""
         await self.restart(clean=clean)
-        return await self.sessions.resume(session.id)
+        session = await self.sessions.resume(session.id)
+        for text in texts:
+            await session.ask(text)
+        return session
 
     async def close(self) -> None:
         await self.sessions.close()

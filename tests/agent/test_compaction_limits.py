@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,24 +31,24 @@ def test_it_is_due_at_85_percent_of_the_context() -> None:
     assert (found.tokens, found.limit, found.must) == (170_000, 170_000, False)
 
 
-def test_the_users_limit_counts_where_it_is_lower() -> None:
-    assert limit_of(Settings(limit_tokens=50_000), CONTEXT_LIMIT) == 50_000
-    assert limit_of(Settings(limit_tokens=500_000), CONTEXT_LIMIT) == 170_000
-
-
-def test_it_is_never_due_so_late_that_the_summary_would_not_fit() -> None:
-    assert limit_of(Settings(trigger_at=1.0), CONTEXT_LIMIT) == CONTEXT_LIMIT - 16_384
-    assert limit_of(Settings(trigger_at=0.99, reserve_tokens=40_000), CONTEXT_LIMIT) == 160_000
+@pytest.mark.parametrize(
+    ("given", "context", "answer", "limit"),
+    [
+        ({"limit_tokens": 50_000}, CONTEXT_LIMIT, 0, 50_000),  # the user's limit counts where it is lower
+        ({"limit_tokens": 500_000}, CONTEXT_LIMIT, 0, 170_000),
+        ({"trigger_at": 1.0}, CONTEXT_LIMIT, 0, CONTEXT_LIMIT - 16_384),  # or the summary would not fit
+        ({"trigger_at": 0.99, "reserve_tokens": 40_000}, CONTEXT_LIMIT, 0, 160_000),
+        ({}, 32_768, 0, 24_576),  # a small model reserves a quarter at most
+        ({}, 32_768, 12_000, 20_768),  # a long answer needs room of its own, but no more than half
+        ({}, 32_768, 64_000, 16_384),
+    ],
+)
+def test_from_which_length_on_it_is_due(given: dict[str, Any], context: int, answer: int, limit: int) -> None:
+    assert limit_of(Settings(**given), context, answer) == limit
 
 
 def test_a_small_model_reserves_a_quarter_at_most() -> None:
     assert reserve_of(Settings(), 32_768) == 8_192
-    assert limit_of(Settings(), 32_768) == 24_576
-
-
-def test_a_long_answer_needs_room_of_its_own_but_no_more_than_half() -> None:
-    assert limit_of(Settings(), 32_768, 12_000) == 20_768
-    assert limit_of(Settings(), 32_768, 64_000) == 16_384
 
 
 def test_what_the_next_request_adds_counts_where_it_would_not_fit() -> None:

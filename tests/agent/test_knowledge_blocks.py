@@ -128,8 +128,7 @@ async def test_e11_the_stable_block_outlives_curation_and_resuming_hours_later(t
         session = await bench.begin("Hello.")
         bench.prefer("Tea", "Tea is preferred to coffee.")
         bench.clock.advance(6 * 3_600)
-        session = await bench.resumed(session)
-        await session.ask("And now?")
+        session = await bench.resumed(session, "And now?")
         assert bench.system(0)[1]["text"] == bench.system(1)[1]["text"]
 
 

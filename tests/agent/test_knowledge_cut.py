@@ -130,8 +130,7 @@ async def test_what_a_tool_said_in_an_answer_that_was_lost_is_told(tmp_path: Pat
             given["confidence"] = 0.5
         with pytest.raises(Killed):
             await session.ask(calls(("wait", {}), (tool, given)))
-        session = await bench.resumed(session, clean=False)
-        await session.ask("And now?")
+        session = await bench.resumed(session, "And now?", clean=False)
         assert ("no longer holds" if tool == "knowledge_forget" else REVIEW) in knowledge_news(session)[-1]
         await session.ask("And then?")
         assert len(knowledge_news(session)) == 2

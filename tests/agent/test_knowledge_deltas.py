@@ -98,8 +98,7 @@ async def test_a_delta_is_sent_again_to_the_byte_in_its_place_ever_after(tmp_pat
         bench.known.edit(entry.id, content="Deployments need no token any more.")
         bench.add("Deployment news", "Deployments wait for the review.")
         await session.ask("And now?")
-        session = await bench.resumed(session)
-        await session.ask("And after the restart?")
+        session = await bench.resumed(session, "And after the restart?")
         assert extends(before, session.messages())
         assert len(knowledge_news(session)) == 2
         bench.assert_sound(session)
@@ -283,8 +282,7 @@ async def test_amnesia_reads_and_does_not_write(tmp_path: Path) -> None:
         await session.ask(calls(*made))
         results = bench.raw()["messages"][-1]["content"]
         assert [block.get("is_error", False) for block in results] == [True, True, True, True, False]
-        session = await bench.resumed(session)
-        await session.ask(calls(("knowledge_forget", {"id": entry.id})))
+        session = await bench.resumed(session, calls(("knowledge_forget", {"id": entry.id})))
         assert bench.known.entries() == [entry]
         assert session.memory.read("user") == ""
 

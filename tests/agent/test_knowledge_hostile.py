@@ -36,32 +36,26 @@ UNANCHORED = {**LIMITS, "anchor_turns": 0, "limit_tokens": 100_000}
 class TestAfterAReset:
     """The conversation begins with a delta that stays, and what was told later of the same entry goes."""
 
-    async def test_a_change_whose_delta_is_gone_is_told_again(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("changes", [True, False])
+    async def test_a_change_or_a_withdrawal_whose_delta_is_gone_is_told_again(
+        self, tmp_path: Path, changes: bool
+    ) -> None:
         async with KnowledgeBench(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
             entry = bench.add("Deployment rule", TOOLS)
             session = await bench.begin("How does the deployment work?")
-            bench.known.edit(entry.id, content="Deployments need a review.")
+            if changes:
+                bench.known.edit(entry.id, content="Deployments need a review.")
+            else:
+                bench.known.forget(entry.id)
             await talk(session, bench, 6)
             await session.compact()
             assert len(knowledge_news(session)) == 1  # the first one
             await session.ask("Where were we?")
-            assert "Deployments need a review." in knowledge_news(session)[-1]
+            expected = "Deployments need a review." if changes else f"{entry.id} (gotcha) no longer holds"
+            assert expected in knowledge_news(session)[-1]
             await session.ask("And now?")
             assert len(knowledge_news(session)) == 2
             bench.assert_sound(session)
-
-    async def test_a_withdrawal_whose_delta_is_gone_is_told_again(self, tmp_path: Path) -> None:
-        async with KnowledgeBench(tmp_path, compaction=ANCHORED, reply=summarizer()) as bench:
-            entry = bench.add("Deployment rule", TOOLS)
-            session = await bench.begin("How does the deployment work?")
-            bench.known.forget(entry.id)
-            await talk(session, bench, 6)
-            await session.compact()
-            assert len(knowledge_news(session)) == 1
-            await session.ask("Where were we?")
-            assert f"{entry.id} (gotcha) no longer holds" in knowledge_news(session)[-1]
-            await session.ask("And now?")
-            assert len(knowledge_news(session)) == 2
 
     @pytest.mark.parametrize("tool", ["recall", "knowledge_replace", "knowledge_forget"])
     async def test_what_a_tool_said_of_a_told_entry_is_told_when_the_call_is_gone(
@@ -160,9 +154,7 @@ class TestAfterAReset:
                 await session.compact()
                 await talk(session, bench, 6)
                 await session.compact()
-                session = await bench.resumed(session)
-                await session.ask("Where were we?")
-                await session.ask("And now?")
+                session = await bench.resumed(session, "Where were we?", "And now?")
                 assert "\n".join(knowledge_news(session)).count(entry.id) == 1
             assert not bench.breaks()
 
@@ -173,8 +165,7 @@ class TestAfterAReset:
             await talk(session, bench, 6)
             await session.compact()
             bench.config = _with(bench, delta_max=0)
-            session = await bench.resumed(session)
-            await session.ask("Where were we?")
+            session = await bench.resumed(session, "Where were we?")
             assert knowledge_news(session) == []
 
 
@@ -198,8 +189,7 @@ class TestSettingsThatChange:
             bench.prefer("Short answers", "Answers are short.")
             session = await bench.begin("Hello.")
             bench.config = replace(_settings(bench), cache=second)
-            session = await bench.resumed(session)
-            await session.ask("And now?")
+            session = await bench.resumed(session, "And now?")
             assert [block["text"] for block in bench.system(0)] == [block["text"] for block in bench.system(1)]
 
     async def test_a_block_stays_where_another_budget_has_less_room(self, tmp_path: Path) -> None:
@@ -209,8 +199,7 @@ class TestSettingsThatChange:
             before = session.state.context
             assert entry.id in before
             bench.config = _with(bench, context_budget=0.0)
-            session = await bench.resumed(session)
-            await session.ask("And now?")
+            session = await bench.resumed(session, "And now?")
             assert session.state.context == before
 
     async def test_of_several_reasons_the_one_that_explains_the_earliest_change_counts(self, tmp_path: Path) -> None:
@@ -221,8 +210,7 @@ class TestSettingsThatChange:
             bench.known.edit(entry.id, content="Deployments need a review.")
             session.memory.add("user", "Likes tea.")
             (bench.workspace / "new.txt").write_text("new")
-            session = await bench.resumed(session)
-            await session.ask("And now?")
+            session = await bench.resumed(session, "And now?")
             assert bench.sent_by[-1][1] == "memory_block_changed"  # it stands before the other two
 
 

@@ -96,8 +96,7 @@ async def test_memory_leaves_the_system_text_when_the_setting_changes(tmp_path: 
         session = await bench.begin("hello")
         assert "needs make" in str(bench.bodies()[-1].system_prompt_volatile)
         bench.config = settings()
-        session = await bench.resumed(session)
-        await session.ask("and now?")
+        session = await bench.resumed(session, "and now?")
         sent = bench.bodies()[-1]
         assert "needs make" not in str(sent.system_prompt) + str(sent.system_prompt_volatile)
         texts = [block.text for each in sent.messages for block in each.content if isinstance(block, Text)]

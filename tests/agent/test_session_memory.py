@@ -79,8 +79,7 @@ async def test_a30_a31_a32_a33_in_system_mode_a_change_keeps_tools_and_stable_sy
 async def test_what_was_told_of_a_file_is_not_told_again_after_a_restart(tmp_path: Path, clean: bool) -> None:
     async with Bench(tmp_path) as bench:
         session = await bench.begin(calls(("memory_add", {"file": "user", "text": "likes tea"})))
-        session = await bench.resumed(session, clean=clean)
-        await session.ask("go on")
+        session = await bench.resumed(session, "go on", clean=clean)
         assert told(bench, "USER.md says:\n- likes tea") == 1
         memory(bench, "USER.md", "")
         await session.ask("forget it")

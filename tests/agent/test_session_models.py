@@ -99,8 +99,7 @@ async def test_a_session_that_is_switched_stays_switched_after_a_restart(tmp_pat
         await session.ask("who are you?")
         await session.ask(f"@{MODEL} and you?")
         await session.ask("and now?")
-        session = await bench.resumed(session, clean=False)
-        await session.ask("still?")
+        session = await bench.resumed(session, "still?", clean=False)
         assert [sent for _, sent, _ in bench.sent] == [MODEL, HAIKU, MODEL, HAIKU, HAIKU]
         bodies = bench.bodies()
         assert extends(bodies[0].messages, bodies[2].messages)

@@ -118,8 +118,7 @@ async def test_news_of_the_surroundings_is_told_once(tmp_path: Path) -> None:
         session = await bench.begin("hello")
         (bench.workspace / "new.txt").write_text("new\n")
         for _ in range(3):
-            session = await bench.resumed(session)
-            await session.ask("go on")
+            session = await bench.resumed(session, "go on")
         assert _loaded(bench, session.id) == ["surroundings.changed"]
 
 
@@ -127,13 +126,11 @@ async def test_after_a_cold_load_the_surroundings_are_compared_with_those_that_w
     async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
         session = await bench.begin("hello")
         (bench.workspace / "one.txt").write_text("1\n")
-        session = await bench.resumed(session)
-        await session.ask("go on")
+        session = await bench.resumed(session, "go on")
         (bench.workspace / "one.txt").rename(bench.workspace / "two.txt")
         bench.clock.advance(3 * DAY)
         for _ in range(2):  # cold, then warm: nothing happened in between
-            session = await bench.resumed(session)
-            await session.ask("and on")
+            session = await bench.resumed(session, "and on")
         assert _loaded(bench, session.id) == ["surroundings.changed", "session.refreshed"]
 
 
@@ -143,12 +140,10 @@ async def test_a_change_that_was_undone_is_told_after_a_cold_load_too(tmp_path: 
     async with Bench(tmp_path, config=settings(cache=CacheSettings(padding="always"))) as bench:
         session = await bench.begin("hello")
         (bench.workspace / "one.txt").write_text("1\n")
-        session = await bench.resumed(session)
-        await session.ask("go on")
+        session = await bench.resumed(session, "go on")
         (bench.workspace / "one.txt").unlink()
         bench.clock.advance(5_000)  # the cache has forgotten, and it is still the same day
-        session = await bench.resumed(session)
-        await session.ask("and on")
+        session = await bench.resumed(session, "and on")
         assert _loaded(bench, session.id) == ["surroundings.changed"] * 2
         assert "Gone: one.txt." in texts(bench.bodies()[-1].messages[-1])[0]
 
@@ -170,8 +165,7 @@ async def test_tools_that_were_declared_anew_at_a_load_are_declared_so_after_a_k
         with pytest.raises(KeyboardInterrupt):
             await session.ask("one")
         session.disk_log.append = write  # type: ignore[method-assign]
-        session = await bench.resumed(session, clean=False)
-        await session.ask("two")
+        session = await bench.resumed(session, "two", clean=False)
         first, loaded, after = bench.bodies()
         assert len(loaded.tools) == len(first.tools) - 1
         assert after.tools == loaded.tools
@@ -251,8 +245,7 @@ async def test_a_fork_reads_what_its_parent_wrote_and_both_go_on(tmp_path: Path,
             assert billed[-2].read >= billed[-3].prompt - billed[-3].input
         assert forked.state.forked_from == session.id
         assert forked.state.cost < session.state.cost
-        again = await bench.resumed(forked)
-        await again.ask("on")
+        await bench.resumed(forked, "on")
         assert extends(mine.messages, bench.bodies()[-1].messages)
         chance = {"likely_server_side"} if dialect == "gemini" else set()  # whose hits come by chance
         assert {found.cause for found in bench.breaks()} <= chance

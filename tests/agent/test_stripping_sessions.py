@@ -42,8 +42,7 @@ async def test_c18_schemas_are_shortened_when_the_lane_is_cold_and_stay_so(tmp_p
         assert "weather" in declared(bench.bodies()[-1])
         assert [event.payload.tool for event in bench.events("tool.masked")] == ["discover_tools"]
         await session.ask(steps(CALL))
-        again = await bench.resumed(session, clean=False)
-        await again.ask("and on")
+        await bench.resumed(session, "and on", clean=False)
         assert found(bench) == SHORT
         later = bench.bodies()[4:]
         assert all(after.messages[: len(before.messages)] == before.messages for before, after in pairwise(later))

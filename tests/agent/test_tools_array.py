@@ -72,8 +72,7 @@ async def test_c53_what_was_declared_late_is_declared_with_the_same_bytes_after_
     config = deferring(mode="always", carrier="redeclare")
     async with opened(tmp_path, config, says("weather"), says("other")) as bench:
         session = await bench.begin(steps(FIND, CALL))
-        again = await bench.resumed(session, clean=clean)
-        await again.ask(steps(CALL))
+        await bench.resumed(session, steps(CALL), clean=clean)
         bodies = bench.bodies()
         assert bodies[-1].tools == bodies[-2].tools == bodies[1].tools
         assert answers(bodies[-1])[-1] == "weather says Oslo"
@@ -96,8 +95,7 @@ async def test_c53_killed_between_the_search_and_the_next_request_the_tool_is_de
         monkeypatch.setattr(session, "tools_answered", killed)
         with pytest.raises(KeyboardInterrupt):
             await session.ask(steps(FIND, CALL))
-        again = await bench.resumed(session, clean=False)
-        await again.ask(steps(CALL))
+        await bench.resumed(session, steps(CALL), clean=False)
         first, second, third = bench.bodies()
         assert "weather" not in declared(first)
         assert "weather" in declared(second)
@@ -238,8 +236,7 @@ async def test_c82_what_nobody_used_for_twenty_turns_is_demoted_between_turns_if
         assert not set(names) & set(declared(now))
         assert declared(now) == declared(last)
         assert resets(bench, session.id)[-2:] == ["tools_redeclared", None]
-        again = await bench.resumed(session, clean=False)
-        await again.ask("and on")
+        await bench.resumed(session, "and on", clean=False)
         assert bench.bodies()[-1].tools == now.tools
         keeps_law_5(bench)
 

@@ -49,8 +49,7 @@ async def test_a11_a31_b22_the_stable_part_is_persona_instructions_and_skills_in
         (bench.workspace / "AGENTS.md").write_text("Use spaces.\n")
         write_skill(roots, "pdf", description="Reads papers.")
         await session.ask("again")
-        session = await bench.resumed(session)
-        await session.ask("and again")
+        session = await bench.resumed(session, "and again")
         assert [body.system_prompt for body in bench.bodies()] == [system] * 3
         assert not bench.breaks()
 

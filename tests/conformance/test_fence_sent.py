@@ -69,8 +69,7 @@ async def test_c4_c31_what_was_masked_stays_masked_to_the_byte_also_after_a_rest
         await talked(session, bench, 1, 4)
         before = masked(bench)[-1]
         assert before > 0
-        session = await bench.resumed(session, clean=clean)
-        await session.ask("and on")
+        session = await bench.resumed(session, "and on", clean=clean)
         assert masked(bench)[-1] == before
         assert departures(bench) == ["priced_edit"]
 

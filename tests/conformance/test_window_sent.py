@@ -56,8 +56,7 @@ async def eventful(bench: Bench) -> None:
     await session.ask("four")
     session.set_goal("Ship it tomorrow")
     for clean in (True, False):
-        session = await bench.resumed(session, clean=clean)
-        await session.ask(f"after a restart, {clean}")
+        session = await bench.resumed(session, f"after a restart, {clean}", clean=clean)
     (notes / "MEMORY.md").write_text("- the build needs ninja\n", "utf-8")
     await session.ask("five")
 

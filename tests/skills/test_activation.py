@@ -29,6 +29,13 @@ def loaded(registry: SkillActivationRegistry, *skills: Skill) -> list[str]:
     return [registry.load(each, f"call-{each.name}")[0] for each in skills]
 
 
+def holding(*skills: Skill, **limits: int) -> SkillActivationRegistry:
+    """A registry in which these skills are loaded."""
+    registry = SkillActivationRegistry(**limits)
+    loaded(registry, *skills)
+    return registry
+
+
 def names(registry: SkillActivationRegistry) -> list[str]:
     return [each.name for each in registry.loaded]
 
@@ -51,8 +58,7 @@ class TestBudget:
         assert (registry.count, registry.tokens) == (2, A.estimated_body_tokens + C.estimated_body_tokens)
 
     def test_a1_a64_a65_one_more_than_the_limit_is_refused(self) -> None:
-        registry = SkillActivationRegistry()
-        loaded(registry, C, A, B)
+        registry = holding(C, A, B)
         with pytest.raises(ToolExecutionError) as refused:
             registry.load(D, "x")
         assert str(refused.value) == (
@@ -63,8 +69,7 @@ class TestBudget:
         assert names(registry) == ["c", "a", "b"]
 
     def test_a71_a72_what_would_pass_the_hard_cap_is_refused(self) -> None:
-        registry = SkillActivationRegistry()
-        loaded(registry, sized("a", 14_000), sized("b", 15_000))
+        registry = holding(sized("a", 14_000), sized("b", 15_000))
         with pytest.raises(ToolExecutionError) as refused:
             registry.load(sized("big", 1_001), "x")
         assert str(refused.value) == (
@@ -83,8 +88,7 @@ class TestBudget:
             SkillActivationRegistry().load(sized("big", 30_001), "x")
 
     def test_a72_of_both_caps_the_count_is_named(self) -> None:
-        registry = SkillActivationRegistry(max_activations=1, hard_tokens=10)
-        loaded(registry, sized("a", 5))
+        registry = holding(sized("a", 5), max_activations=1, hard_tokens=10)
         with pytest.raises(ToolExecutionError, match="1 skills already activated"):
             registry.load(sized("b", 50), "x")
 
@@ -140,8 +144,7 @@ class TestBudget:
 
 class TestForgetting:
     def test_a_kept_result_with_the_text_keeps_the_activation(self) -> None:
-        registry = SkillActivationRegistry()
-        loaded(registry, A, B)
+        registry = holding(A, B)
         registry.keep([Message("user", (result(A, "call-a"),)), Message("user", (result(B, "call-b"),))])
         assert names(registry) == ["a", "b"]
 
@@ -162,29 +165,26 @@ class TestForgetting:
         ],
     )
     def test_without_its_very_text_in_a_result_it_is_forgotten(self, kept: tuple[Block, ...]) -> None:
-        registry = SkillActivationRegistry(max_activations=1)
-        loaded(registry, A)
+        registry = holding(A, max_activations=1)
         registry.keep([Message("user", (*kept, Text("go on")))])
         assert (registry.count, registry.tokens) == (0, 0)
         assert registry.load(A, "later")[0] == "body"
 
-    @pytest.mark.parametrize("kept", [Text(f"A note. {A.section}"), Text(f"{A.section}\n---\nA guide.\n---")])
-    def test_a_text_that_was_joined_to_another_still_stands(self, kept: Text) -> None:
-        registry = SkillActivationRegistry()
-        loaded(registry, A)
-        registry.keep([Message("user", (ToolResult("call-a", (kept,)),))])
-        assert names(registry) == ["a"]
-
-    def test_its_text_under_another_id_still_stands(self) -> None:
-        """Who decodes a conversation anew may give its calls other ids."""
-        registry = SkillActivationRegistry()
-        loaded(registry, A)
-        registry.keep([Message("user", (result(A, "gemini-call-7"),))])
+    @pytest.mark.parametrize(
+        "kept",
+        [
+            ToolResult("call-a", (Text(f"A note. {A.section}"),)),
+            ToolResult("call-a", (Text(f"{A.section}\n---\nA guide.\n---"),)),
+            result(A, "gemini-call-7"),  # who decodes a conversation anew may give its calls other ids
+        ],
+    )
+    def test_a_text_that_was_joined_to_another_or_has_another_id_still_stands(self, kept: ToolResult) -> None:
+        registry = holding(A)
+        registry.keep([Message("user", (kept,))])
         assert names(registry) == ["a"]
 
     def test_a_result_full_of_its_header_is_not_searched_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        registry = SkillActivationRegistry(hard_tokens=100_000)
-        loaded(registry, sized("odd", 50_000))
+        registry = holding(sized("odd", 50_000), hard_tokens=100_000)
         tried: list[str] = []
         digest = activation.text_digest
         monkeypatch.setattr(activation, "text_digest", lambda text: tried.append(text) or digest(text))
@@ -194,8 +194,7 @@ class TestForgetting:
 
     def test_a_body_that_names_its_own_header_is_found(self) -> None:
         odd = skill("odd", body="# Skill: odd (source: global)\n" * 300)
-        registry = SkillActivationRegistry()
-        loaded(registry, odd)
+        registry = holding(odd)
         registry.keep([Message("user", (ToolResult("call-odd", (Text(f"{odd.section[:40]}\n{odd.section}"),)),))])
         assert names(registry) == ["odd"]
 
@@ -206,22 +205,19 @@ class TestForgetting:
         assert registry.load(A, "x")[0] == "already_preloaded"
 
     def test_what_was_not_answered_is_forgotten(self) -> None:
-        registry = SkillActivationRegistry()
-        loaded(registry, A, B, C)
+        registry = holding(A, B, C)
         cancelled = ToolResult("call-b", (Text("The call was cancelled."),), is_error=True)
         registry.answered([result(A, "call-a"), cancelled])
         assert names(registry) == ["a", "c"]
 
     def test_an_answered_one_is_not_judged_by_later_turns(self) -> None:
-        registry = SkillActivationRegistry()
-        loaded(registry, A)
+        registry = holding(A)
         registry.answered([result(A, "call-a")])
         registry.answered([ToolResult("call-a", (Text("another call of that number"),))])
         assert names(registry) == ["a"]
 
     def test_the_calls_of_a_lost_turn_are_withdrawn(self) -> None:
-        registry = SkillActivationRegistry()
-        loaded(registry, A, B)
+        registry = holding(A, B)
         registry.withdraw([("call-b", "b"), ("unknown", "a"), ("call-a", "c")])
         assert names(registry) == ["a"]
 
