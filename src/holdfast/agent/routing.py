@@ -135,15 +135,13 @@ def route(
     configured: ConfiguredModels,
     session: str | None = None,
     before: str | None = None,
-    models: Sequence[str] | None = None,
     conditions: Conditions = ORDINARY,
 ) -> ModelRoute:
     """Where a message of the user's goes. `session` is the model chosen for the session, `before` that of its last
     request. A model that cannot take the conversation is passed over, unless none can: then the first is asked, which
     says more about the reason than we know."""
     wishes = [session, configured.model, *configured.fallback]
-    if models is None:  # the list takes 20 ms, and most messages name no model
-        models = known_models() if text.lstrip().startswith("@") else ()
+    models = known_models() if text.lstrip().startswith("@") else ()  # takes 20 ms, and most messages name no model
     mention = parse_mention(text, models, [each for each in wishes if each])
     requested: list[tuple[str | None, Source]] = [
         (mention.model, "message"),
@@ -273,10 +271,10 @@ def cold_switch(model: str, tokens: int, *, warm: int = 0, at: datetime | None =
     return cold, cold * (price.input if tokens < facts.model(model).floor else price.write())
 
 
-def dearest(model: str, tokens: int, cost: Decimal | None, at: datetime | None = None) -> Decimal | None:
+def dearest(model: str, tokens: int, cost: Decimal | None) -> Decimal | None:
     """Return the highest cost of such a switch, with everything written for the longest lifetime; None if that is no
     more, or nothing is written."""
-    price = facts.rates(model, at, tokens)
+    price = facts.rates(model, None, tokens)
     if cost is None or price is None or not price.writes or cost <= tokens * price.input:
         return None
     most = tokens * max(each for _, each in price.writes)

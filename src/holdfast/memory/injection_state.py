@@ -83,8 +83,8 @@ class RecentLane(Struct):
 class RecentLanes:
     """The lanes that were used most recently. Safe for threads."""
 
-    def __init__(self, most: int = MOST_LANES) -> None:
-        self._lanes: LRU[tuple[str, str], RecentLane] = LRU(most)
+    def __init__(self) -> None:
+        self._lanes: LRU[tuple[str, str], RecentLane] = LRU(MOST_LANES)
         self._lock = threading.Lock()
 
     def of(self, lane: Lane) -> RecentLane:
