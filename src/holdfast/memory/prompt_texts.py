@@ -109,12 +109,8 @@ def context_text(entries: Sequence[KnowledgeEntry], *, audience: Audience) -> st
     return notes([entry_text(entry) for entry in entries], audience=audience)
 
 
-def delta_text(pieces: Sequence[str], *, audience: Audience) -> str:
-    """A delta of these, as `entry_text` and `gone_text` make them."""
-    return notes(pieces, audience=audience)
-
-
 def notes(pieces: Sequence[str], *, audience: Audience) -> str:
+    """A delta of texts as `entry_text` and `gone_text` make them; empty without any."""
     return "\n".join((NOTES_FROM[audience], *pieces, END)) if pieces else ""
 
 

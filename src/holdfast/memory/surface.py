@@ -32,7 +32,6 @@ from .prompt_texts import (
     catalogue,
     catalogue_line,
     context_text,
-    delta_text,
     entry_text,
     gone_text,
     notes,
@@ -294,7 +293,7 @@ class Surfacing:
     def _delta(self, pieces: Sequence[_Piece], why: str) -> Delta | None:
         if not pieces:
             return None
-        text = delta_text([piece.text for piece in pieces], audience=self.audience)
+        text = notes([piece.text for piece in pieces], audience=self.audience)
         entries = tuple((piece.id, piece.hash) for piece in pieces)
         return Delta(text=text, entries=entries, why=why)
 
