@@ -79,13 +79,13 @@ class Watch:
     """Callbacks for whoever watches a turn; each does nothing unless it is overridden."""
 
     def piece(self, kind: Literal["text", "thinking", "tool"], text: str) -> None:
-        """A piece of the answer; of a call it is the tool's name."""
+        """A piece of the answer; for a call the tool's name."""
 
     def answered(self, message: Message, line: CostLine) -> None:
-        """One request was answered in full."""
+        """A request was answered completely."""
 
     def retrying(self, why: str, seconds: float) -> None:
-        """The last request failed and is sent again after a pause: what was shown of its answer counts no more."""
+        """The last request failed and will be retried after a pause; discard what was shown of its answer."""
 
     def calling(self, call: ToolUse) -> None:
         """A tool is about to run."""
@@ -167,7 +167,7 @@ class CompactionResult(Struct, frozen=True, kw_only=True):
     attempts: int
     cost: Decimal | None = None
     rewrite_cost: Decimal | None = None
-    """What the next request pays more, because what stands behind the summary is written again."""
+    """What the next request costs more because everything after the summary is written again."""
     saved_per_request: Decimal | None = None
     payback: int | None = None
 
@@ -204,14 +204,14 @@ class Host(Struct, frozen=True, kw_only=True):
 
 
 class Equipment(Struct, frozen=True, kw_only=True):
-    """What the host's agents have beside, or instead of, what ours have."""
+    """What the host adds to, or replaces in, its agents."""
 
     tools: Sequence[Tool] = ()
     builtins: bool = True
     """Whether the built-in tools are declared too."""
     persona: str | None = None
-    """Takes the place of our persona."""
+    """Replaces the default persona."""
     guides: Mapping[str, str] | None = None
-    """Texts by tool, shown with the first result of the tool; one of a name that ours have takes its place."""
+    """Texts by tool, shown with the first result of the tool; they replace built-in ones of the same name."""
     sections: Sequence[GuideSection] = ()
     """The same for several tools together."""

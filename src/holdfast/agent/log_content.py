@@ -174,7 +174,7 @@ def _damage(raw: bytes, line: int, start: int, problem: _Unreadable) -> Damage:
 
 
 def _problem(error: Exception) -> str:
-    """What is wrong; what to do about it is another matter here."""
+    """Return the error's first part, without the advice."""
     return str(error).partition(";")[0]
 
 

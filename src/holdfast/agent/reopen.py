@@ -62,8 +62,8 @@ ELSEWHERE = "It works for the session that this one was forked from."
 
 
 async def look_around(session: Session, read: Callable[[], str]) -> None:
-    """`agent.on_load`: surroundings are read again where nothing is cached; where something is, the conversation
-    goes on as it was sent and is told what has changed. `read` gives them as they are now."""
+    """Apply `agent.on_load`: read the surroundings again if nothing is cached; otherwise continue the conversation as
+    sent and add what has changed. `read` returns the current surroundings."""
     mode, first = session.settings.agent.on_load, session.state.window.entries[0]
     if mode == "replay" or not isinstance(first, SessionContext):
         return

@@ -46,8 +46,8 @@ def named(model: str) -> str:
 
 
 class SystemText(Struct, frozen=True, kw_only=True):
-    """The parts of a system text, in order: what the host says, the stable memory block, the context memory block, the
-    volatile text. In `blocks` each stands alone, as markers need it; else they are one text, joined by empty lines."""
+    """The parts of a system text, in order: the host's, the stable memory block, the context memory block, the volatile
+    text. With `blocks` they are separate, as markers need them; else one text, joined by empty lines."""
 
     host: str
     stable: str = ""
@@ -132,7 +132,7 @@ _CHARS = 40
 
 
 def cache_key(*, tenant: str, workspace: str, system: str, tools: str) -> str:
-    """A key for sessions with this head. It tells nothing of what it is made of."""
+    """Return a key for sessions with this head. It does not reveal its parts."""
     digest = sha256()
     for part in (tenant, workspace, system, tools):
         raw = part.encode("utf-8", "surrogatepass")

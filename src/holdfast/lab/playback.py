@@ -271,7 +271,7 @@ class Dump:
         self._file.close()
 
     def begin(self, **about: object) -> None:
-        """A session begins; `about` stands on each of its lines."""
+        """Start a session; `about` is added to each of its lines."""
         self._about = about
         self._shift = 0.0 if self._last is None else None
 

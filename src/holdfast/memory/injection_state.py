@@ -52,7 +52,7 @@ class LaneMemory(Struct, frozen=True, kw_only=True):
     told: tuple[ToldDelta, ...] = ()
     started: bool = False
     late: bool = False
-    """Its system text was sent without memory, or has no place for any, and stays so."""
+    """Its system text was sent without memory, or has no place for any, and does not change."""
     project: str | None = None
     placement: Literal["deltas", "blocks"] = "deltas"
     joined: bool = False

@@ -58,14 +58,14 @@ class MessageThreads:
         return body.apply(body.change_members({**fixed, "messages": messages}))
 
     def missing(self, body: Body) -> WireError | None:
-        """A thread nobody knows (any more): clients take the code and send everything again."""
+        """Return the error for an unknown thread: clients handle the code and send everything again."""
         previous = _continued(body.member("thread"))
         if previous is None or self._held.peek(previous) is not None:
             return None
         return Refusal(404, "not_found_error", f"thread: no thread ends at {previous}", code="thread_not_found")
 
     def keep(self, body: Body, id: str, rendered: bytes) -> None:
-        """Hold the conversation with its answer, if the request is part of a thread."""
+        """Store the conversation with its answer, if the request is part of a thread."""
         if object_of(body.member("thread") or b"") is None:
             return
         members = object_of(_unmarked(body)) or {}

@@ -304,7 +304,7 @@ class Dispatcher:
         return msgspec.structs.replace(output, content=content(output, tool.name))
 
     async def _shaped(self, job: _Job, output: ToolOutput) -> ToolOutput:
-        """The output as it is answered. One at a time: what is given once must not be given twice."""
+        """Shape the output. One at a time, because guides and bodies must be sent only once."""
         results, resolved = self._results, job.resolved
         if results is None or not isinstance(resolved, ResolvedCall):
             return output

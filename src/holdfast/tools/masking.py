@@ -82,10 +82,10 @@ def masks(
     failed: Collection[str] = (),
     results: Sequence[ResultSite] | None = None,
 ) -> EditRequests:
-    """Replacements for old results, from `trigger_chars` of results down to `release_chars`.
+    """Return replacements for old results, from `trigger_chars` of results down to `release_chars`.
 
-    `prompt` is what a reader made of this body; `already` are the blocks with recorded edits (the ledger's `edits`);
-    `failed` the ids of calls known to have failed, which some dialects do not say; `results` the results where they are
+    `prompt` is this body as read by a reader; `already` are the blocks with recorded edits (the ledger's `edits`);
+    `failed` the ids of calls known to have failed, which some dialects do not mark; `results` the results if already
     known.
     """
     if not settings.enabled:

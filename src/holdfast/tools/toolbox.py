@@ -51,7 +51,7 @@ _OURS = (OFFLOADS, DECISIONS, APPROVALS_FILE, "holdfast.toml", "holdfast.db", *_
 """What no tool may touch where HOLDFAST_HOME is the workspace itself; elsewhere all of it is closed."""
 
 DIALECT_OF = {"anthropic": "anthropic", "openai": "openai_responses", "gemini": "gemini", "openrouter": "openrouter"}
-"""How a provider is spoken to where nobody says otherwise; all others speak OpenAI's Chat Completions."""
+"""The default dialect of a provider; all others use OpenAI's Chat Completions."""
 
 
 def dialect_of_model(model: str) -> str:
@@ -60,7 +60,7 @@ def dialect_of_model(model: str) -> str:
 
 
 class TurnResults(Struct, frozen=True):
-    """What the calls of one turn came to: the messages that follow them, and each call's own end."""
+    """The results of a turn's calls: the messages to append, and the answer to each call."""
 
     messages: tuple[Message, ...]
     answers: tuple[ToolAnswer, ...]
@@ -316,9 +316,9 @@ class Toolbox:
         """The prefix is lost anyway: after compaction, which kept these messages, or on a cold load (None: all are
         kept).
 
-        What vanished leaves the array, what was found and used joins it, what nobody used is demoted; guides and skills
-        that were removed may be given again. Gives what changed in the array: announce the reset `tools_redeclared`
-        then, because `compaction` speaks of the messages alone. None means that its bytes are the same.
+        Vanished tools leave the array, used discovered ones join it, unused ones are demoted; removed guides and skills
+        may be sent again. Returns what changed in the array: announce the reset `tools_redeclared` then, because
+        `compaction` covers the messages alone. None means that its bytes are the same.
         """
         messages_left = None if messages is None else tuple(messages)
         if messages_left is not None:

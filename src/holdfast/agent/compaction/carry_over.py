@@ -98,8 +98,8 @@ def _between(text: str, before: str, after: str) -> str | None:
 
 
 def written(texts: Facts, number: int, most: int) -> str:
-    """Facts as they stand in a summary: so many, the latest, each with so many characters at most; nothing where there
-    are none. What the user asked comes first."""
+    """Format facts for a summary: at most `number` of the latest, each cut to `most` characters; empty if there are
+    none. The user's message comes first."""
     if not texts:
         return ""
     others = [about for about in texts if about != ASKED]

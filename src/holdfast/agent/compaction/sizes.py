@@ -103,8 +103,8 @@ def sizes(
     used: int = 0,
     pending: Iterable[Message] = (),
 ) -> Sizes:
-    """The sizes of a window's entries. `before` are the texts that stand in front of it; `used` is what the provider
-    counted for all of it but the `pending` messages at its end, 0 where nobody has counted."""
+    """Return the sizes of a window's entries. `before` are the texts in front of it; `used` is the provider's count of
+    everything but the `pending` messages at its end, 0 if there is none."""
     fixed = sum(map(estimate, before))
     estimates = [entry_tokens(entry, static) for entry in entries]
     counted = fixed + sum(estimates) - message_tokens(pending)

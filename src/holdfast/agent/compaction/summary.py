@@ -278,7 +278,7 @@ def is_open(task: TaskState) -> bool:
 
 
 def _asks(delegate: DelegateState) -> str:
-    """What somebody waits for an answer to."""
+    """Format the question that a sub-agent is waiting for an answer to."""
     return f" (asks: {one_line(delegate.question)})" if delegate.question else ""
 
 

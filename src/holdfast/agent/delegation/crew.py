@@ -1,5 +1,5 @@
-"""The sub-agents of one session: how many work at once, who waits for whom, what each is asked and for how long, and
-what the session is told of them."""
+"""The sub-agents of one session: how many run at once, their timeouts, their questions, and what the session learns of
+them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GRACE_S = 1.0
 
 
 class DelegateWatch(Watch):
-    """What the user sees of a sub-agent: not its words, which are its parent's to judge, but what he should know."""
+    """Shows the user notices of a sub-agent, but not its text, which is for its parent."""
 
     def __init__(self, watch: Watch, who: str) -> None:
         self._watch, self._who = watch, who
@@ -148,7 +148,7 @@ logger = logging.getLogger(__name__)
 
 
 class Crew:
-    """Whoever works for a session."""
+    """The sub-agents of a session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

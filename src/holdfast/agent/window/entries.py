@@ -1,7 +1,7 @@
-"""What a window is made of: frozen entries, and the frozen items of a timeline.
+"""The parts of a window: frozen entries, and the frozen items of a timeline.
 
-An entry holds everything its text is made of; a time in it is the time of the event it came from, in UTC microseconds.
-Nothing here knows where an entry came from, what has become of it since, or what time it is.
+An entry holds everything that its text is made of; its time is that of the event it was made from, in UTC microseconds.
+Entries know neither their origin nor their later history nor the current time.
 """
 
 from __future__ import annotations

@@ -238,7 +238,7 @@ class Chat:
         return self._session
 
     def here(self, work: Callable[[], T]) -> T:
-        """Do something with the session where it lives: in the agent's thread."""
+        """Run a function with the session in the agent's thread."""
         return self.conductor.work.call(work)
 
     # Which conversation

@@ -214,7 +214,7 @@ class UnmarkedRequests:
         self.saves: Decimal = ZERO
 
     def add(self, usage: Usage, model: ModelFacts, rates: Rates, gap: float | None, shared: float | None) -> None:
-        """One more. `shared` is the part of the prompt that is the same as before, where the bytes tell."""
+        """Add a request. `shared` is the part of the prompt that is unchanged, if known from the bytes."""
         alive = gap is None or gap <= (model.ttl_seconds(SHORT) or 0)
         before = self.prompt if shared is None else min(self.prompt, round(usage.prompt * shared))
         read = min(before, usage.prompt) if alive else 0
@@ -225,7 +225,7 @@ class UnmarkedRequests:
         self.prompt = usage.prompt
 
     def plus(self, other: UnmarkedRequests) -> UnmarkedRequests:
-        """Those of two lanes."""
+        """Add the counts of two lanes."""
         self.requests += other.requests
         self.saves = EXACT.add(self.saves, other.saves)
         return self

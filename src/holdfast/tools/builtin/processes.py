@@ -137,7 +137,7 @@ class Processes:
         return command
 
     async def close(self) -> None:
-        """End every process. Nothing can be started afterwards."""
+        """End every process. No more can be started afterwards."""
         self._closed = True
         await asyncio.gather(*(group.stop() for group in tuple(self._live.values())))
         self._collected()

@@ -69,8 +69,8 @@ for _name in ("mcp", "client"):
 
 
 class RepairingDispatcher(JSONRPCDispatcher[TransportContext]):
-    """The SDK's dispatcher, which says when it ends, and mends what a server answers before the SDK judges it: one bad
-    tool would cost the whole list, one unknown kind of content the whole result."""
+    """The SDK's dispatcher, which also reports its end, and repairs a server's answers before the SDK validates them:
+    one bad tool would lose the whole list, one unknown kind of content the whole result."""
 
     def __init__(self, read: Any, write: Any, ended: Callable[[], None]) -> None:
         super().__init__(read, write)
@@ -168,7 +168,7 @@ class ServerConnection:
         await self._transport.settled()
 
     def why(self, error: BaseException | None = None) -> tuple[str, str]:
-        """Why the connection is over, as parts of a sentence: in a few words of ours, and with all that is known."""
+        """Return why the connection is over, as parts of a sentence: briefly in our words, and with all details."""
         ended = self._transport.ended()
         brief, detail = _reason(error, self.server, self._start_timeout_s)
         parts = (ended, "" if ended and detail == _CLOSED else detail, self._transport.words())
@@ -212,8 +212,8 @@ class ServerConnection:
         return tools
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolOutput:
-        """What the tool answers; a ToolExecutionError with the reason where it does not, ConnectionLost where it ends
-        before it could. Cancelled or late, the server is told to stop."""
+        """Call the tool and return its output; raises ToolExecutionError with the reason if it fails, ConnectionLost if
+        the connection ends first. On cancellation or timeout the server is told to stop."""
         limit = self.server.timeout_s or self.settings.timeout_s
         params = types.CallToolRequestParams(name=tool, arguments=_sendable(arguments))
         self._calls += 1
@@ -314,8 +314,7 @@ class ServerConnection:
 
 
 def _reason(error: BaseException | None, server: McpServer, timeout_s: float) -> tuple[str, str]:
-    """What went wrong: in words of ours that hold nothing of the server's, and with what it said. Of several things the
-    first. Never an address with what it carries."""
+    """Return the first error: in our own words, and with those of the server. Never an address with its path."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if error is None:
