@@ -25,6 +25,6 @@ def warn_once(logger: logging.Logger, message: str, *values: object) -> None:
 
 
 def forget() -> None:
-    """Say everything again, as a new process would."""
+    """Allow all warnings again, as in a new process."""
     with _lock:
         _said.clear()

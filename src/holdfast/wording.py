@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
 UNKNOWN = "unknown"
-"""Stands for dollars where no price is known."""
+"""The text for dollars without a known price."""
 
 
 def printable(text: object) -> str:

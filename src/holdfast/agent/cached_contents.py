@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from .session import Session
 
 TICK_S = 15.0
-"""Seconds between two looks at what is due."""
+"""Seconds between two checks of what is due."""
 CALL_S = 120.0
-"""Seconds for one call beside the requests."""
+"""Timeout in seconds of a call besides the requests."""
 RELEASE_S = 5.0
 """Seconds in which a session that is closed lets go of its objects; what is left then, the provider lets expire."""
 

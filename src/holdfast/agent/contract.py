@@ -108,7 +108,7 @@ class CostLine(Struct, frozen=True, kw_only=True):
     calls: int = 1
     cost: Decimal | None = None
     without: Decimal | None = None
-    """What the same tokens cost where nothing is cached."""
+    """The cost of the same tokens without a cache."""
     resets: tuple[str, ...] = ()
     breaks: int = 0
     short: int = 0

@@ -58,7 +58,7 @@ def add(used: Iterable[Usage]) -> Usage:
 
 
 def used(lines: Iterable[CostLine]) -> tuple[int, ...]:
-    """Calls and tokens of requests, as events tell them."""
+    """Return the calls and tokens of requests, in the form of events."""
     all_lines = tuple(lines)
     usage_ = add(each.usage for each in all_lines)
     return sum(each.calls for each in all_lines), usage_.input, usage_.read, usage_.written, usage_.output

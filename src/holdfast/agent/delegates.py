@@ -1,7 +1,7 @@
 """Sub-agents: the `delegate` tool.
 
 A sub-agent is a session of its own that begins with its parent's tools, system text and surroundings, byte for byte, so
-that what is cached for one is read by all. Its role and task are the first thing it is told.
+that they share one cached prefix. Its role and task are its first message.
 """
 
 from __future__ import annotations

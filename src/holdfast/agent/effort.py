@@ -1,7 +1,7 @@
-"""How much a model is to think before it answers: which levels it takes, how a request says it, what a change costs.
+"""How much a model thinks before it answers: the levels, their form in a request, and the price of a change.
 
-The levels are facts of a model. A change is a reset: what providers have cached of a conversation depends on it, so its
-price is known before it is made.
+The levels are facts of a model. A change is a reset: the cached prefix of a conversation depends on the level, so its
+price is shown before it is made.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _HEAD = 80
 _WORDS = ("text", "name", "content", "arguments", "parts", "input", "output", "thinking")
-"""Members of a block that say what it is about."""
+"""Members of a block with its main text."""
 
 
 def inspect(session: Session) -> tuple[InspectedBlock, ...]:

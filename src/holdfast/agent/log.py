@@ -170,7 +170,7 @@ class Log:
         self._dirty = False
 
     def _mend(self, raw: bytes) -> None:
-        """Cut off what a killed process left at the end."""
+        """Cut off the incomplete end that a killed process left."""
         descriptor = self._descriptor
         assert descriptor is not None
         try:
@@ -301,7 +301,7 @@ class SessionOnDisk(Struct, frozen=True, kw_only=True):
     ended: bool = False
     workspace: str = ""
     damage: str = ""
-    """Where its log is damaged, and what is lost by that."""
+    """Where its log is damaged, and what is lost."""
 
 
 class UnreadableLog(Struct, frozen=True):

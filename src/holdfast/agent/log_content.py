@@ -122,7 +122,7 @@ def _check_of(line: bytes) -> re.Match[bytes] | None:
 
 
 def _json(line: bytes) -> None:
-    """Say where a line stops being JSON, if it is none."""
+    """Raise with the position of the first error if a line is not JSON."""
     try:
         line.decode()
         msgspec.json.decode(line, type=msgspec.Raw)

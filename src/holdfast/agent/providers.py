@@ -42,7 +42,7 @@ _HEADERS = {
 _VERSION = "2023-06-01"
 _OPENAI = urlsplit(UpstreamSettings().openai).hostname
 _LARGEST = 4_194_304
-"""Bytes of an answer to a call beside the requests."""
+"""Largest answer to a call besides the requests, in bytes."""
 _printable = re.compile(r"[!-~]+").fullmatch
 
 

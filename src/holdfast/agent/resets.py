@@ -46,7 +46,7 @@ _STRENGTH: dict[str, int] = {reason: number for number, reason in enumerate(dict
 
 
 class Resets:
-    """What is pending for each model that has been used."""
+    """The pending resets of each model used."""
 
     def __init__(self) -> None:
         self.used: dict[str, None] = {}

@@ -240,7 +240,7 @@ def _first_of_each(pairs: Iterable[tuple[str, Source]]) -> dict[str, Source]:
 
 
 def capabilities(model: str, gate: Gate = GATE) -> Capabilities:
-    """What a model can do by the way it is spoken to."""
+    """Return a model's capabilities in the dialect that is used for it."""
     dialect, model_facts = DIALECTS[dialect_of_model(model)], facts.model(model)
     if isinstance(dialect, OpenRouter):
         return dialect.capabilities(model_facts, caching=gate.openrouter, read_seen=model in gate.seen)

@@ -411,7 +411,7 @@ class Session:
         return self.state.delegated_cost - self._delegated_before
 
     async def end(self) -> None:
-        """The session is over. It stays on disk."""
+        """End the session. It stays on disk."""
         await self.close(ended=True)
         for model in self.resets.used:
             self.engine.end(self.lane_of(model), now=self.clock())

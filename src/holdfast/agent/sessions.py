@@ -395,7 +395,7 @@ class Sessions:
         return session
 
     async def resume_child(self, parent: Session, id: str) -> Session:
-        """A sub-agent that has asked something goes on."""
+        """Resume a sub-agent that has asked a question."""
         id_ = find(self.directory, id)
         if id_ in self._open:
             raise HoldfastError(f"session {id_} is open already.")

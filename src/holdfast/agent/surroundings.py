@@ -28,7 +28,7 @@ DEPTH = 3
 STATUS_LINES = 30
 CHANGED_PATHS = 20
 UNSHOWN = frozenset({".git", ".hg", ".holdfast", ".svn", ".venv", "__pycache__", "node_modules"})
-"""Somebody else's files by the thousand, and our own."""
+"""Directories with thousands of generated files, and our own."""
 
 TITLE = "# Surroundings"
 GIT = "## Git"

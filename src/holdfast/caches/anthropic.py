@@ -158,7 +158,7 @@ def readable(prompt: Prompt, find: Find, now: float, model: ModelFacts) -> int:
 
 
 def cold_writes(prompt: Prompt, model: ModelFacts) -> tuple[tuple[str, int], ...]:
-    """What a request writes where nothing is alive."""
+    """Return what a request writes if no entry is alive."""
     return _bill(prompt, _effective(prompt, model), 0)[0]
 
 

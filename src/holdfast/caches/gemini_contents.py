@@ -34,7 +34,7 @@ class CachedContent(Struct, frozen=True):
     expires: float
 
     def token_hours(self, until: float) -> float:
-        """What has been stored up to a time (C5)."""
+        """Return the token hours stored up to a time (C5)."""
         return self.tokens * max(0.0, min(until, self.expires) - self.created) / _HOUR
 
 

@@ -71,7 +71,7 @@ def developer_end(blocks: Sequence[Block]) -> int | None:
 
 
 def latest_eligible(blocks: Sequence[Block]) -> int | None:
-    """Where the implicit breakpoint stands (B2)."""
+    """Return the block with the implicit breakpoint (B2)."""
     for index in endings(blocks):
         if blocks[index].role == "user" or _is_output(blocks[index]):
             return index

@@ -206,7 +206,7 @@ def _with_changes(each: BreakReport, reports: Reports) -> BreakReport:
 
 
 def change_lines(each: BreakReport) -> Iterator[str]:
-    """Each change in a line, and what is not shown of it."""
+    """Yield a line for each change, and one for what is not shown."""
     for change in each.changes[:_MOST]:
         yield f"byte {change.at:,} of the block: {_quoted(change.removed)} became {_quoted(change.added)}"
     if len(each.changes) > _MOST:

@@ -95,7 +95,7 @@ def _write(file: Path, data: bytes, *, force: bool) -> None:
 
 
 def _put(beside: Path, file: Path, data: bytes) -> None:
-    """Refuses where somebody else was quicker."""
+    """Link the file into place; fails if another process was first."""
     try:
         os.link(beside, file)
     except FileExistsError:

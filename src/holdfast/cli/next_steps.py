@@ -1,7 +1,7 @@
-"""What `holdfast` alone shows: what to do next, in order of effort, as it fits what is there.
+"""The output of `holdfast` alone: what to do next, in order of effort, as it fits this machine.
 
-Looks whether a few files exist and imports nothing for it: it must be as quick as `--help`. Where clients keep their
-logs is known in full by `report.logs`; a test holds the two together.
+Checks whether a few files exist and imports nothing for it: it must be as quick as `--help`. The complete list of where
+clients keep their logs is in `report.logs`; a test compares the two.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ KeyPath = tuple[str, ...]
 
 
 class MalformedError(Exception):
-    """The text is not TOML: what is wrong, on which line."""
+    """The text is not TOML: the reason and the line."""
 
     def __init__(self, reason: str, line: int | None) -> None:
         super().__init__(reason)

@@ -1,7 +1,7 @@
-"""Writing `holdfast.toml`: a whole file to begin with, and one value into a file that is there.
+"""Writing `holdfast.toml`: a whole new file, or one value into an existing file.
 
-The first has every key commented out with its default, so that it changes nothing as it is: `#key = value` is a key,
-`# text` is prose. A single value is written so that every other line, comments included, stays as it is.
+A new file has every key commented out with its default, so that it changes nothing: `#key = value` is a key, `# text`
+is prose. A single value is written so that every other line, comments included, stays unchanged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Settings that are accepted and change nothing: which, where, and what to do instead.
+"""Settings that are accepted without effect: which, where, and what to do instead.
 
-One table, `RULES`, that every door and command asks: a value that was set and has no effect is told to whoever set it.
-Defaults are never reported. A key that is meant for another door, as in one holdfast.toml that serves all of them, is
-listed by `holdfast config show` and is no word when a door opens.
+One table, `RULES`, that every door and command uses: whoever sets a value without effect is told. Defaults are never
+reported. A key that is meant for another door, as in one holdfast.toml that serves all of them, is listed by `holdfast
+config show` and not reported when a door opens.
 """
 
 from __future__ import annotations

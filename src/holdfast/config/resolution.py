@@ -102,7 +102,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 class Problems:
-    """What is wrong so far, in the order found."""
+    """The problems so far, in the order found."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -122,11 +122,11 @@ def in_our_tokens(read: int, ours: int, theirs: int) -> int:
 
 
 def missed_by(prepared: PlannedRequest, usage: Usage) -> MissedReads | None:
-    """What a turn paid in full that its conversation had sent before, because that was left without markers; None for
-    any other turn.
+    """Return what a turn paid in full although its conversation had sent it before, because that was left without
+    markers; None for any other turn.
 
-    Where most conversations of a client end with their first request, the next one's is not written. Whether that was
-    right shows when it goes on: then a marker would have been read.
+    If most conversations of a client end with their first request, the next one's is not written. Whether that was
+    right shows when it continues: then a marker would have been read.
     """
     plan, before, model = prepared.plan, prepared.before, prepared.request.model
     if before is None or before.marks or before.covered or not plan.marks or prepared.request.alone.marks:

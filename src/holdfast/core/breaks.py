@@ -55,7 +55,7 @@ class Expectation(Struct, frozen=True, kw_only=True):
 
     @property
     def suspects(self) -> tuple[Suspect, ...]:
-        """What may keep it from what was expected."""
+        """The reasons for which it may read less than expected."""
         return () if self.grounds is None else self.grounds.suspects()
 
 

@@ -135,7 +135,7 @@ class Costs(Struct, frozen=True):
 
 
 def costs(model: ModelFacts, tokens: int) -> Costs:
-    """The prices of a request with so many prompt tokens."""
+    """Return the prices of a request with `tokens` prompt tokens."""
     above = model.cliff.above if model.cliff is not None and tokens > model.cliff.above else 0
     return _costs(model, above)
 

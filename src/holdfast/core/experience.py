@@ -38,7 +38,7 @@ AGES = (1, 3, 7, 15)
 
 
 def age(requests: int) -> int:
-    """The age of a lane that has made so many requests."""
+    """Return the age class of a lane with this number of requests."""
     return bisect_left(AGES, requests)
 
 
@@ -111,7 +111,7 @@ class Client(Struct):
         return sum(self.asked)
 
     def count(self, number: int, *, subagent: bool) -> None:
-        """A lane has made so many requests by now."""
+        """Record that a lane has made `number` requests."""
         counted = [(self.asked, self.followed)]
         if subagent:
             counted.append((self.sub_asked, self.sub_followed))

@@ -40,10 +40,10 @@ def fence_of(last: Sent | None, pool: Lookup, now: float) -> int:
 
 
 def believed(prompt: Prompt, last: Sent | None, model: ModelFacts, now: float) -> int:
-    """The fence of caches that match token by token and keep no entries at the ends of blocks.
+    """Return the fence of caches that match token by token and keep no entries at the ends of blocks.
 
-    All that the lane's last request sent is taken to be alive for as long as the provider may keep it, and for ever
-    where nobody says how long that is: wrongly warm costs an edit that is not made, wrongly cold a prefix.
+    All that the lane's last request sent is assumed to be alive for as long as the provider may keep it, and for ever
+    if that is unknown: wrongly warm costs an edit that is not made, wrongly cold a prefix.
     """
     if last is None or not rules(model).by_token or now > last.at + _longest(prompt, model):
         return 0

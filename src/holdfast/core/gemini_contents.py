@@ -106,10 +106,10 @@ class ContentsDecision(Struct, frozen=True):
 
 
 class ContentsRequest(Struct, frozen=True, kw_only=True):
-    """A request that could use an object: everything it could leave to one, and how often its lane comes.
+    """A request that could use an object: everything it could leave to one, and its lane's frequency.
 
-    `remaining` is how many requests the lane is expected to make yet. `implicit` is how often its prefix would be read
-    without an object; None stands for what is known of the model.
+    `remaining` is how many more requests the lane is expected to make. `implicit` is how often its prefix would be read
+    without an object; None: as known of the model.
     """
 
     lane: str

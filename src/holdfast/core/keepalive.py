@@ -43,7 +43,7 @@ class Returns(Struct):
     never: float = 0.0
 
     def add(self, gap: float) -> None:
-        """A lane came back after so many seconds."""
+        """Record that a lane was used again after `gap` seconds."""
         self.gaps[min(BINS - 1, int(_place(gap)) + 1 if gap > FIRST else 0)] += 1
 
     def ended(self) -> None:

@@ -30,7 +30,7 @@ class Budget(Struct, frozen=True):
     covered: int = 0
     """The tokens that the client alone would have under an entry."""
     risk: float | None = None
-    """What it may cost more if what it leaves uncovered comes again at once; None: no more than the limit."""
+    """What it may cost more if what it leaves uncovered is sent again at once; None: no more than the limit."""
 
     def allows(self, excess: float, owed: float) -> bool:
         risk = self.limit if self.risk is None else self.risk

@@ -36,7 +36,7 @@ from .ttl_raise import proof, refuted
 from .ttl_raise import test as raise_test
 
 NEARLY = 0.98
-"""Of what was to be read: as good as all of it."""
+"""The share of the predicted read that counts as all of it."""
 
 
 class _Arrival(Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""Pre-flight: what a request will cost in input, and what it would cost if nothing of it were in the cache.
+"""Pre-flight: what a request will cost in input, and what it would cost with a cold cache.
 
 Dollars from a predicted outcome and the model's rates; the answer is not known yet and not counted. Both figures belong
-to the same prompt, so both stand on the same side of a price cliff.
+to the same prompt, so both are on the same side of a price cliff.
 """
 
 from __future__ import annotations

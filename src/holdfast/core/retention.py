@@ -120,7 +120,7 @@ def _standing(state: Retention, settings: CacheSettings) -> tuple[bool, bool]:
 def changes(
     before: Retention, after: Retention, settings: CacheSettings, model: ModelFacts, *, subagent: bool = False
 ) -> tuple[RetentionChange, ...]:
-    """What a settled turn changed, for the event."""
+    """Return the changes of a settled turn for the event."""
     if _standing(before, settings) == _standing(after, settings):
         return ()
     old = lifetimes(before, settings, model, subagent=subagent)

@@ -81,7 +81,7 @@ def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int,
 
 
 def _others(experience: Experience, name: str) -> Gaps:
-    """What the tenant's other clients have shown."""
+    """Return the gaps of the tenant's other clients."""
     gaps = Gaps()
     for other, client in experience.clients.items():
         if other != name:

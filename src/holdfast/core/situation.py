@@ -1,4 +1,4 @@
-"""What a strategy may look at when it plans a request."""
+"""The input of a strategy that plans a request."""
 
 from __future__ import annotations
 

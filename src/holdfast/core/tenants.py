@@ -1,4 +1,4 @@
-"""What the lanes of one tenant share in memory."""
+"""The state in memory that the lanes of one tenant share."""
 
 from __future__ import annotations
 

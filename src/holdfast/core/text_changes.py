@@ -1,7 +1,7 @@
-"""What changed between two texts of a block: the pieces that went and those that came, and where they stand.
+"""The differences between two texts of a block: removed and added pieces with their places.
 
-Compared as they are and masked afterwards, like every text that may be shown (`redact`): without the words unless
-bodies are kept, and never with what looks like a credential. Bounded, whatever comes in.
+The texts are compared unmasked and masked afterwards, like every text that may be shown (`redact`): without content
+unless bodies are kept, and never with what looks like a credential. Bounded for any input.
 """
 
 from __future__ import annotations

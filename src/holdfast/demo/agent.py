@@ -287,7 +287,7 @@ def _body(name: str, use: str) -> str:
 
 
 def remember(knowledge: Knowledge) -> list[KnowledgeEntry]:
-    """What is known when the session begins."""
+    """Add the knowledge that exists when the session begins."""
     knowledge.add("Answers are brief", "One sentence where one is enough.", category="preference", id="k0000000")
     return [
         knowledge.add(f"How {part} is run", _content(part, 0), category="gotcha", id=f"k000000{number}")

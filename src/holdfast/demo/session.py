@@ -90,7 +90,7 @@ def instructions() -> str:
 
 
 def turns(count: int) -> list[DemoTurn]:
-    """So many turns, each with one to four calls."""
+    """Return `count` turns, each with one to four calls."""
     rng = Random(f"{SEED} turns")
     planned = []
     for number in range(count):
@@ -108,7 +108,7 @@ def pause(number: int) -> float | None:
 
 
 def result(number: int, name: str) -> str:
-    """What a tool returns to the call with this number."""
+    """Return a tool's result for the call with this number."""
     rng = Random(f"{SEED} result {number}")
     if name == "run_tests":
         lines = [f"tests/test_{part}.py {'.' * (5 + int(rng.random() * 30))} ok" for part in PARTS]

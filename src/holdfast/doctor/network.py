@@ -1,7 +1,7 @@
-"""What is looked at beyond our own files: upstreams, the gateway's port, clients and their logs.
+"""Checks beyond our own files: upstreams, the gateway's port, clients and their logs.
 
-An upstream gets a connection and, for https, a handshake: no request, no key. Where the gateway would go through a
-proxy, that gets the connection, and nothing is said to it.
+An upstream gets a connection and, for https, a handshake: no request, no key. If the gateway would use a proxy, only
+the proxy gets a connection, and nothing is sent.
 """
 
 from __future__ import annotations

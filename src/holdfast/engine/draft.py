@@ -1,7 +1,7 @@
-"""What a request will say, before markers: repaired, with the lane's edits and with those asked for that pay.
+"""A request before markers: repaired, with the lane's edits and with requested ones that pay.
 
-A draft changes nothing but its lane's ledger, so that it can be taken back. It names the writes without which it must
-not be sent (law 4); who sends waits for them.
+A draft changes nothing but its lane's ledger, so that it can be undone. It names the writes without which it must not
+be sent (law 4); the sender waits for them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 
 def draft(state: State, arrival: Arrival) -> Draft:
-    """Begin a request of the lane: what it will say."""
+    """Begin a request of the lane: its content before markers."""
     body, alone, lane, now = arrival.body, arrival.reading, arrival.lane, arrival.now
     skip = arrival.options.skip
     ledger = state.fresh(lane, now)

@@ -1,7 +1,7 @@
 """Gemini's cached contents on the wire: commands as calls, answers as values, and requests that name an object.
 
-What to do is decided in `core.gemini_contents`. Everything here works on the client's own bytes: an object is made of
-the members as they were sent, and a request loses exactly what the object holds. Sends nothing itself.
+What to do is decided in `core.gemini_contents`. All of this works on the client's own bytes: an object is made of the
+members as they were sent, and a request loses exactly what the object holds. Sends nothing itself.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What the engine says: rows for the store, events for the bus, break reports for people.
+"""The engine's output: rows for the store, events for the bus, break reports for people.
 
-Events are appended to the store with the tenant's name and published as they are; a subscriber cannot delay a request.
-Bodies stand in none of them.
+Events are appended to the store with the tenant's name and published unchanged; a subscriber cannot delay a request.
+None of them contains bodies.
 
-`owner_of` says who a divergent block belongs to, as far as a request tells: host, tools, the skills' index, a skill or
-a tool by its name, user, assistant.
+`owner_of` names the owner of a divergent block, as far as a request shows it: host, tools, the skills' index, a skill
+or a tool by its name, user, assistant.
 """
 
 from __future__ import annotations

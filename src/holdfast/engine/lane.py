@@ -90,10 +90,10 @@ class SideCall(Struct, frozen=True):
 
 
 class PreparedCall(Struct, kw_only=True):
-    """A request that may go out. `raw` are the bytes to send; `sent` is the body they were made of, without markers of
-    ours, and `client` the body as it came.
+    """A request that may be sent. `raw` are the bytes to send; `sent` is the body they were made of, without markers of
+    ours, and `client` the body as received.
 
-    `repairs` lists what was done to it and what more would help; `edits` is the decision on edits that were asked for.
+    `repairs` lists the repairs made and those that would help; `edits` is the decision on requested edits.
     """
 
     call: str
@@ -114,7 +114,7 @@ class PreparedCall(Struct, kw_only=True):
     created: Decimal = Decimal(0)
     """What making cached contents for it has cost, in dollars: accounted for with it."""
     plain: Outcome | None = None
-    """What was predicted before it named a cached content."""
+    """The prediction before it named a cached content."""
     waited: IdleLane | None = None
     """The pause before it, if pings were sent in it."""
     before: tuple[SideCall, ...] = ()

@@ -1,9 +1,9 @@
-"""What outlives a process: ledgers, what was learned, what each call did to its pool, edits and inserted bytes.
+"""What outlives a process: ledgers, what was learned, effects of calls on their pools, edits and inserted bytes.
 
-With a store everything is written behind the request; only what a request must not be sent without is waited for (law
-4). Without one the same lives in memory, and ends with it. What a call did to its pool is kept with the call, and a
-pool is rebuilt from that; a closed engine leaves its pools behind, so that only later calls have to be read. Where
-another process wrote a ledger in between, it is read again before it is used; what was learned is added up.
+With a store everything is written after the request; only what it must not be sent without is waited for (law 4).
+Without one the same state ends with the process. A call's effect on its pool is stored with the call, and a pool is
+rebuilt from these; a closed engine stores its pools, so that only later calls have to be read. If another process has
+written a ledger meanwhile, it is read again before use; what was learned is added up.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Break reports on disk: a JSON line for each break in the file of its UTC day, with the unified diff beside it.
 
-Where bodies are kept a line says exactly what changed: each piece that went and came, with its place. Where they are
-not it says so, and holds no words of a prompt but the names of tools and skills. Only this user can read the files. At
-most so many are kept, the oldest go first. Several threads and processes may write into one directory. A report that
-cannot be written is counted and warned about once; it never gets in the way of a request.
+If bodies are kept a line has the exact changes: each removed and added piece, with its place. Otherwise it has a note,
+and no text of a prompt but the names of tools and skills. Only this user can read the files. Their number is limited;
+the oldest are removed first. Several threads and processes may write into one directory. A report that cannot be
+written is counted and warned about once; it never affects a request.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 
 
 class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A break as its line says it. `before` and `after` are digests of the block's two texts; `was` and `now` a few
-    redacted characters of them at `offset`; `changes` all that differs in the block, `masked` what of it is not shown,
-    `note` why there is not all of it; `diff` is the file beside it."""
+    """A break as a line. `before` and `after` are digests of the block's two texts; `was` and `now` a few redacted
+    characters of them at `offset`; `changes` all differences in the block, `masked` describes what is not shown of
+    them, `note` why they are incomplete; `diff` is the file beside it."""
 
     id: str
     at: str

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .reports import Reports
 
 WANTED = "off"
-"""Why a call goes past us whose client wants that."""
+"""The reason of a bypass that the client requested."""
 
 
 class EngineBase:

@@ -172,5 +172,5 @@ def reference(dialect: Dialect, model: str) -> str:
 
 
 def facts_of(body: Body) -> ModelFacts:
-    """What is known of the model a body names."""
+    """Return the facts of the model that a body names."""
     return DIALECTS[body.dialect].facts(body.model)

@@ -1,12 +1,12 @@
-"""What tenants have learned: loaded once, written behind requests, shared by several processes and by a renewed login.
+"""What tenants have learned: loaded once, written after requests, shared by several processes and by a renewed login.
 
-A write is a compare-and-set. Where another process wrote in between, its row stays, and what was learned since is added
-to that and written again; so is what a failed write was to add. What could not be read is never replaced.
+A write is a compare-and-set. If another process has written meanwhile, its row stays, and what was learned since is
+added to it and written again; so is what a failed write was to add. Unreadable data is never replaced.
 
-A renewed login takes over statistics and digests from the token before it, never a text. Where nobody but this
-machine's user has access, the account simply goes on under its first token's name, and nothing is taken over. Elsewhere
-somebody might pass for a colleague: recorded edits and repairs, which are texts, stay where they are, and the lane
-departs from them with the reason `repair_forgotten`.
+A renewed login takes over statistics and digests from the token before it, never a text. If only this machine's user
+has access, the account simply continues under its first token's name, and nothing is taken over. Elsewhere somebody
+might impersonate a colleague: recorded edits and repairs, which are texts, stay where they are, and the lane diverges
+from them with the reason `repair_forgotten`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""How a client is told where the gateway is: variables it reads, for some an argument or a file.
+"""How a client gets the address of the gateway: variables it reads, for some an argument or a file.
 
-A client that is not known, or that a shell starts, is told in every way: all variables are set, and the programs that
-take an argument stand on its PATH as scripts that add it.
-
-Addresses only, never keys. An address that the user has chosen for a client is respected: it becomes the upstream of
-the gateway or stays as it is, since a key must not reach another server than the one it was meant for. A client that is
-logged in with a subscription, whose calls go elsewhere, is left alone.
+An unknown client, or one started by a shell, gets it in every way: all variables are set, and its PATH has scripts that
+add the argument to the programs that need one. Addresses only, never keys. An address that the user has chosen for a
+client is respected: it becomes the upstream of the gateway or stays unchanged, since a key must not reach another
+server than the one it was meant for. A client logged in with a subscription, whose calls go elsewhere, is left alone.
 """
 
 from __future__ import annotations

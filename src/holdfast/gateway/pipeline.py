@@ -68,7 +68,7 @@ class Pipeline:
         runs: Runs,
         on_end: Callable[[GatewayRequest], None],
     ) -> None:
-        """`on_end` is called with each request that is over."""
+        """`on_end` is called with each finished request."""
         self._passages, self._client, self._limits, self._runs = passages, client, limits, runs
         self._on_end = on_end
         self._streams = OpenStreams(limits.streams_per_tenant)

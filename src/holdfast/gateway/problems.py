@@ -110,7 +110,7 @@ def no_answer(upstream: Address, error: UpstreamError, limits: LimitSettings) ->
 
 
 def broken_off(upstream: Address, error: UpstreamError, limits: LimitSettings) -> str:
-    """Why an answer ended early, in a few words."""
+    """Return briefly why an answer ended early."""
     if error.kind == "read_timeout":
         return f"{upstream.host} was silent for {limits.idle_s:g} seconds"
     return f"{upstream.host} broke off"

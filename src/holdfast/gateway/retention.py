@@ -1,7 +1,7 @@
-"""How long things are kept: what `store.retention` says, and when that may begin.
+"""How long data is kept according to `store.retention`, and when removal may begin.
 
-The default removes nothing that its user was not told of before: it counts from two weeks after it was first announced
-on. Who has set it themselves is obeyed at once. Conversations of Holdfast's own agent are never removed.
+The default removes nothing without warning: it applies two weeks after it was first announced. A value set by the user
+applies at once. Conversations of Holdfast's own agent are never removed.
 """
 
 from __future__ import annotations

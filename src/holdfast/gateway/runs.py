@@ -70,7 +70,7 @@ class Runs:
         return run
 
     def note(self, id: str, passage: Passage | None, status: int) -> None:
-        """Count a request of a run that is over."""
+        """Count a finished request of a run."""
         run = self._run(id)
         run.requests += 1
         run.failed += status >= 400 or not status

@@ -25,7 +25,7 @@ T = TypeVar("T")
 Fault = Callable[[Trace, int], Trace]
 
 DAY = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
-"""The moment that a trace's second 0 stands for."""
+"""The time of a trace's second 0."""
 MEMORY_TURNS = 3
 WINDOW_TURNS = 3
 PRUNE_AFTER = 5

@@ -45,7 +45,7 @@ from .sessions import (
 from .tally import ContenderTally, with_spread
 
 Progress = Callable[[int], None]
-"""Told how many more requests have been played."""
+"""Called with the number of further requests played."""
 
 
 def run(

@@ -110,7 +110,7 @@ def starts(sessions: int, warm: int, options: ReplayOptions) -> Iterator[str]:
 
 
 def bills(sessions: Sequence[SessionResult], results: Sequence[Result]) -> Iterator[str]:
-    """What is to be known of the row of bills."""
+    """Yield notes on the row of bills."""
     groups = dict.fromkeys(each.model for each in results)
     for group in groups:
         played = {(each.trace, each.seed) for each in sessions if each.model == group}

@@ -25,7 +25,7 @@ class ReplayOptions(Struct, frozen=True, kw_only=True):
     seeds: tuple[int, ...] = SEEDS[:1]
     """What gaps, faults and noise are drawn from; every session is played once for each."""
     fault: str | None = None
-    """A name of `FAULTS`: what the client does wrong."""
+    """The client's fault, a name of `FAULTS`."""
     noise: Noise | None = None
     """How unreliable the provider's cache is."""
     ttl_raise: Literal["yes", "no"] | None = None

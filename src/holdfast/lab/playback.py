@@ -41,7 +41,7 @@ Marks = Sequence[tuple[Mark, ...]]
 
 
 Believed = Callable[[str], ModelFacts]
-"""What the engine believes of a model, by its ref."""
+"""Returns the engine's facts of a model, by its ref."""
 Mode = Callable[[ModelFacts], str]
 """Returns a client's `Prompt.mode` for a model."""
 
@@ -209,7 +209,7 @@ class EngineWay:
         return turn.body
 
     def _raw(self, turn: TimedRequest, marks: tuple[Mark, ...], model: ModelFacts) -> bytes:
-        """What the client sends, with its markers."""
+        """Return the client's bytes, with its markers."""
         body = self._client(turn)
         if self._automatic and model.automatic_field and marks:
             return body.apply(cache_parameters.set_automatic(body, "1h" if marks[-1].ttl == "1h" else "5m", model))

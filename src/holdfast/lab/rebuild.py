@@ -1,10 +1,10 @@
 """A session rebuilt from its shape: blocks of the right kinds and sizes, with the markers its client places.
 
-A shape trace has no text, so a block's content is its place: the third block that request 14 added is the same block
-in every later prompt. Sizes come from the sum of what the provider counted, never from how it split that sum: what is
-read and what is written is for the rules to say. Tools and system text are not in a trace; a few figures of its usage
-tell where they end: what the first request read, which sessions before it had left behind, what it wrote for the longer
-of two lifetimes, and what is read right after a reset.
+A shape trace has no text, so a block's content is its place: the third block that request 14 added is the same block in
+every later prompt. Sizes come from the sum of the provider's counts, never from its parts: the rules decide what is
+read and what is written. Tools and system text are not in a trace; a few figures of its usage show where they end: what
+the first request read, which sessions before it had left behind, what it wrote for the longer of two lifetimes, and
+what is read right after a reset.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ itself when the session was recorded."""
 RECORDED = "recorded"
 """Stands for a model where every lane is replayed on its own and there are several: the sum over all of them."""
 BILLED = "as billed"
-"""The row of what the recorded requests were billed."""
+"""The row with the bills of the recorded requests."""
 
 
 class BreakCount(Struct, frozen=True):

@@ -1,8 +1,8 @@
-"""A shape trace as blocks that can be written down: who says them, of which kind, of exactly how many tokens.
+"""A shape trace as blocks that can be written: their author, kind and exact number of tokens.
 
-Sizes come from `lab.rebuild`. A call whose result is missing becomes text, so that every call is answered; a block
-is at least as large as its shortest spelling, at the expense of others of its request. Both ways of replaying start
-here: prompts are made of it at once, and `filler_requests` writes texts of exactly these sizes.
+Sizes come from `lab.rebuild`. A call without a result becomes text, so that every call is answered; a block is at least
+as large as its shortest form, at the expense of others of its request. Both ways of replaying start here: prompts are
+made of it directly, and `filler_requests` writes texts of exactly these sizes.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _count(run: Sequence[tuple[str, str, int]], kind: str) -> int:
 
 
 def _pieces(tokens: int) -> list[int]:
-    """So many tokens in as few texts as can be counted."""
+    """Split tokens into as few texts as can be counted."""
     whole, rest = divmod(tokens, LONGEST)
     return [LONGEST] * whole + ([rest] if rest else [])
 

@@ -47,7 +47,7 @@ class ContenderTally:
         self._judge(played.verdict, played.turn.reset)
 
     def pay(self, billed: Usage) -> None:
-        """Count a request of which only the bill is known."""
+        """Count a request with only its bill known."""
         assert self._prices is not None
         self.requests += 1
         self.input += billed.input
@@ -160,7 +160,7 @@ DEARER = 1.001
 
 
 def with_spread(results: Sequence[Result], sessions: Sequence[SessionResult]) -> Iterator[Result]:
-    """The results with what their sessions tell."""
+    """Yield the results with the spread and bills of their sessions."""
     by_row: dict[tuple[str, str], list[SessionResult]] = {}
     for each in sessions:
         by_row.setdefault((each.model, each.strategy), []).append(each)

@@ -3,10 +3,10 @@
 Invisible characters, line breaks in a title and capitals in a category are corrected, since the meaning stays. Any
 other fault refuses the whole entry with a reason, so that no entry is stored in part.
 
-Refused are texts that pose as another part of a prompt, orders to a model, and credentials. An entry is shown to models
-for months, and its author may have been told what to write. In a prompt it is quoted and announced as material; this
-check is the second barrier. The lists are short on purpose: each names what has no place in a fact, and what honest
-entries say about the same things passes. They cannot be complete.
+Texts that pose as another part of a prompt, orders to a model, and credentials are refused. An entry is shown to models
+for months, and its author may have been manipulated. In a prompt it is quoted and announced as material; this check is
+the second barrier. The lists are short on purpose: each has what never belongs in a fact, and what honest entries
+contain about the same subjects passes. They cannot be complete.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def visible(text: str) -> str:
 
 
 def category_name(category: str) -> str:
-    """A category as it is stored, for a search."""
+    """Return a category as it is stored, for a search."""
     return mend(category).strip().lower()
 
 

@@ -63,9 +63,9 @@ def embedder(settings: MemorySettings) -> Embedder | str:
 
 @contextmanager
 def _few_threads() -> Iterator[None]:
-    """The linear algebra behind numpy takes every core unless told otherwise, and reads that once, when it is loaded.
-    What the user has set stays; where numpy was loaded before us, so does what it has. Nothing is left in the
-    environment, which commands that we start would inherit."""
+    """Limit the threads of numpy's linear algebra, which takes every core by default and reads its settings once, when
+    it is loaded. The user's own settings stay, and so do those of a numpy loaded before. The environment is restored,
+    since commands that we start would inherit it."""
     ours = [name for name in _THREAD_SETTINGS if name not in os.environ]
     os.environ.update(dict.fromkeys(ours, THREADS))
     try:

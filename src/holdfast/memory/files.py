@@ -155,7 +155,7 @@ class MemoryFiles:
         return self._change(file, "consolidate", change)
 
     def _change(self, file: File, operation: Operation, change: Callable[[_Content], str]) -> Change:
-        """Read, change and write while nobody else does."""
+        """Read, change and write under a lock."""
         store, (soft, hard) = STORES[file], self.caps(file)
         with _in_words(store), locked(self._real(), self._folder) as at:
             content = _content(*load_at(at, store, _MOST))

@@ -127,7 +127,7 @@ def again(request: InjectionRequest, memory: LaneMemory, *, inherited: bool = Fa
 
 
 def _later(request: InjectionRequest, memory: LaneMemory, surfacing: Surfacing) -> InjectionDecision:
-    """What is new for a lane with this memory."""
+    """Decide what is new for a lane with this memory."""
     user_text, present = newest_user_text(request.body), request.present_deltas(memory)
     place = None if user_text is None else _place(request, user_text)
     new = place is not None and place not in present.told and _is_new(request, memory, present, place)

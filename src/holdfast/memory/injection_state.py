@@ -1,8 +1,8 @@
-"""What a lane of the gateway was given of memory: the exact texts, and where they stand.
+"""The memory injected into a lane of the gateway: the exact texts, and their places.
 
-A text is told in front of a block of the client's, which is identified by its digest and by how many equal blocks
-precede it. A text whose block is in the request is told again in the same place, byte for byte; any other is not. A
-request may continue what is at the provider (`previous_response_id`): then all that was told before stands there.
+A text is inserted before a block of the client's, which is identified by its digest and by how many equal blocks
+precede it. A text whose block is in the request is inserted again in the same place, byte for byte; any other is not. A
+request may continue the provider's stored state (`previous_response_id`), which contains all earlier texts.
 """
 
 from __future__ import annotations

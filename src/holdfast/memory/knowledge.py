@@ -45,7 +45,7 @@ LEARNED = 64
 """Entries embedded at once."""
 _TRIES = 8
 _NEAR_AMONG = 2_000
-"""Entries searched for one whose id was mistyped."""
+"""Entries searched for one similar to a mistyped id."""
 MEANING = 2 / 3
 """The weight of the search by meaning. Anything from 0.6 to 0.9 is within a point of recall."""
 
@@ -53,7 +53,7 @@ Ranked = Sequence[tuple[str, float]]
 
 
 class UnchangedError(HoldfastError):
-    """An edit would leave the entry as it is."""
+    """An edit would not change the entry."""
 
 
 class Knowledge:

@@ -26,9 +26,9 @@ _CHAT_ROLES = ("system", "developer", "tool", "function")
 
 
 class RecordedRequest(Struct, frozen=True, kw_only=True):
-    """One request. `body` are its bytes; `whole` what the provider makes of them, where it holds a part of the
+    """One request. `body` are its bytes; `whole` is what the provider makes of them, if it stores a part of the
     conversation itself (`previous_response_id`, threads). `headers` are without credentials, names in lower case.
-    `model` is the one that the path names, if it does. `status` is what it was answered with, 0 where nobody knows."""
+    `model` is the one in the path, if any. `status` is that of the answer, 0 if unknown."""
 
     number: int
     body: bytes
@@ -172,7 +172,7 @@ def _by_value(body: Mapping[Any, Any], number: int, seen: dict[int, tuple[int, o
 
 
 def _plain(value: object) -> object:
-    """What the SDKs' own values become when they are sent."""
+    """Convert the SDKs' own values into their sent form."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return cast(object, dump(mode="json", exclude_unset=True))

@@ -1,4 +1,4 @@
-"""What a check finds, as frozen values."""
+"""The findings of a check, as frozen values."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Cost(Struct, frozen=True, kw_only=True):
-    """What a break costs each time it happens. `tokens` are billed again instead of read; `dollars` is the difference,
-    None where no price is known. `today` is False where nothing would have been read anyway, for a reason that `why`
-    gives: then both say what it would cost with a cache."""
+    """The cost of a break each time it happens. `tokens` are billed again instead of read; `dollars` is the difference,
+    None without a known price. `today` is False if nothing would have been read anyway, for the reason in `why`: then
+    both are what it would cost with a cache."""
 
     tokens: int
     dollars: Decimal | None

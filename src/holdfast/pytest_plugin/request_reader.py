@@ -63,7 +63,7 @@ class CheckedRequest(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def head(self) -> int:
-        """How many blocks stand before the messages."""
+        """The number of blocks before the messages."""
         return head(self.view)
 
     @cached_property

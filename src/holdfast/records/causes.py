@@ -46,7 +46,7 @@ Fault = Literal["client", "user", "holdfast", "provider", "nobody"]
 """Who can change it. `client` is the program that makes the requests, `nobody` that there is nothing to change."""
 
 Part = Literal["model", "settings", "tools", "system", "messages"]
-"""A part of what a cached prefix depends on."""
+"""A part that a cached prefix depends on."""
 
 
 class Cure(Struct, frozen=True):

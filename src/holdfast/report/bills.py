@@ -1,8 +1,8 @@
 """The bill: what was paid, for what, and what it would have been without a cache, without breaks, without us.
 
-Calls are added up one by one, or, where there are many, taken from the sums of whole hours (`bill_hours`): both say the
-same. Where they are no longer stored (retention, deleted sessions) the hourly sums say what was paid by model and day;
-what those calls would have cost without a cache is reckoned from their average size.
+Calls are added up one by one, or, if there are many, taken from the sums of whole hours (`bill_hours`): both give the
+same. For calls no longer stored (retention, deleted sessions) the hourly sums have what was paid by model and day;
+their cost without a cache is estimated from their average size.
 """
 
 from __future__ import annotations

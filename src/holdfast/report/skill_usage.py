@@ -1,7 +1,7 @@
-"""Which skills were loaded, why, what they took, and whether what stood in prompts from the start was ever asked for.
+"""Which skills were loaded, why, their size, and whether preloaded ones were ever requested.
 
-A preloaded body was asked for if the agent called `skill_load` for it in the same session: the answer, a pointer, says
-so in its metadata and no event of its own.
+A preloaded body was requested if the agent called `skill_load` for it in the same session: the result, a pointer, has
+it in its metadata, and there is no event of its own.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _SENDING = frozenset({"verify", "cert", "trust_env", "http1", "http2", "proxy", 
 """Options of the client that sends; the others belong to the one that the SDK gets."""
 
 BESIDE = "holdfast-beside"
-"""The thread of calls that are made beside a request."""
+"""The name of the thread for calls besides a request."""
 
 _ANSWER_S, _CONNECT_S = 600.0, 5.0  # timeouts as the SDKs have them
 _OF_LENGTH = (b"content-length", b"transfer-encoding")

@@ -22,7 +22,7 @@ _COUNTS = {
     "openrouter": ("prompt_tokens", "completion_tokens", "input_tokens"),
     "gemini": ("promptTokenCount", "totalTokenCount"),
 }
-"""Members of which usage has at least one."""
+"""Members of which a usage has at least one."""
 
 
 def dialect_named(method: str, name: object) -> str:

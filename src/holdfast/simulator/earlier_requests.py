@@ -1,7 +1,7 @@
 """Requests that name an earlier one: to continue it, or to be compared with it.
 
-Anthropic's message threads and OpenAI's `previous_response_id` continue what the provider holds. Cache diagnostics say,
-in each provider's shape, where a prompt differs from an earlier one.
+Anthropic's message threads and OpenAI's `previous_response_id` continue the provider's stored state. Cache diagnostics
+report, in each provider's format, where a prompt differs from an earlier one.
 """
 
 from __future__ import annotations

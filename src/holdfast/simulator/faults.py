@@ -75,7 +75,7 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     @property
     def label(self) -> str:
-        """The fault in a word or two, for lists of requests."""
+        """The fault in a few words, for lists of requests."""
         details = {"status": str(self.options.status)}
         details |= dict.fromkeys(("sse_error", "cut", "close", "stall", "malformed"), self.options.at)
         return f"{self.kind} {details.get(self.kind, '')}".strip()

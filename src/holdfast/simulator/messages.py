@@ -58,10 +58,10 @@ class Reply(Struct, frozen=True):
 
 
 class ReplySettings(Struct, frozen=True, kw_only=True):
-    """What a request says about its answer, whatever its dialect calls it.
+    """The settings of a request for its answer, independent of the dialect.
 
-    `sse` is False where a stream is asked for as one JSON array (Gemini without `alt=sse`). `show_thoughts` is whether
-    the text of thoughts is returned, `encrypted_thoughts` whether their sealed form is.
+    `sse` is False if a stream is requested as one JSON array (Gemini without `alt=sse`). `show_thoughts` is whether the
+    text of thoughts is returned, `encrypted_thoughts` whether their encrypted form is.
     """
 
     thinking: bool = False

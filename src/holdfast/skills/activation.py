@@ -46,7 +46,7 @@ Given = Literal["body", "already_preloaded", "already_loaded"]
 
 
 class Activation(Struct, frozen=True, kw_only=True):
-    """A body that is in the prompt: which one, and for one that was loaded the call whose result holds it.
+    """A body that is in the prompt, and for a loaded one the call whose result holds it.
 
     `characters` and `digest` are those of that very text. The skill itself may have changed on disk since. `settled` if
     a later call of that name had the id of its call: Gemini's calls are numbered anew on every turn.
@@ -90,7 +90,7 @@ class Activation(Struct, frozen=True, kw_only=True):
 
 
 class RegistryState(Struct, frozen=True, kw_only=True):
-    """What a registry has to know after a restart."""
+    """The state that a registry needs after a restart."""
 
     preloaded: tuple[Activation, ...] = ()
     loaded: tuple[Activation, ...] = ()

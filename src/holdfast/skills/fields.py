@@ -230,7 +230,7 @@ def long_description(text: str) -> str | None:
 
 
 def name_problems(name: str, directory: str) -> list[str]:
-    """What is wrong with a name, one sentence each."""
+    """Return the problems of a name, one sentence each."""
     problems = []
     quoted = _named(name)
     if len(name) > NAME_CHARS:

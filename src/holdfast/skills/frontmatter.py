@@ -124,7 +124,7 @@ class Frontmatter:
         return root
 
     def _advice(self, error: yaml.MarkedYAMLError, line: int) -> tuple[int, str]:
-        """The line to look at, and what is to be done there."""
+        """Return the line to look at, and what to do there."""
         began = line if error.context_mark is None else self._line(error.context_mark.index)
         for at in (line, began):
             match = _OTHER_BREAKS.search(self._text.split("\n")[max(0, at - 2)])

@@ -78,7 +78,7 @@ class SkippedSkill(Struct, frozen=True):
 
 
 class ShadowedSkill(Struct, frozen=True):
-    """A skill that another of its name stands before."""
+    """A skill shadowed by another of its name."""
 
     name: str
     path: Path

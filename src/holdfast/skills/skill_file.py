@@ -173,5 +173,5 @@ def _missing(skill_dir: Path, names: list[str]) -> str:
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Why the system refused, in its words."""
+    """Return the system's error text."""
     return shown((error.strerror if isinstance(error, OSError) else None) or error)

@@ -114,7 +114,7 @@ class Store(Writes):
 
     @abstractmethod
     def tenants(self) -> list[str]:
-        """Whoever has a session or knows something, by name."""
+        """Return the names of all tenants with a session or with knowledge."""
 
     @abstractmethod
     def lane(self, tenant: str, id: str) -> Lane | None: ...

@@ -287,7 +287,7 @@ class BillSums(NamedTuple):
     parts: list[BillPart]
     unanswered: list[UnansweredCall]
     pending: list[Call]
-    """Calls on their way, of which some usage is known."""
+    """Calls in progress with a partial usage."""
     gone: list[GoneHour]
     callers: dict[tuple[str, str], tuple[str | None, str]]
     """Client and kind of calls that broke, by tenant and id."""

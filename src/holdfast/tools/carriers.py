@@ -1,9 +1,9 @@
-"""How a tool that was not declared at first becomes callable: four carriers, and what each of them answers.
+"""How a tool that was not declared at first becomes callable: four carriers, and their answers.
 
-`references`: the tool stands in the tools array with `defer_loading`, which is no part of the prefix, and the answer
-refers to it. `additional`: an input item after the answer declares it. `call_tool`: the answer holds its schema, and it
-is called through call_tool. `redeclare`: the tools array changes, at the price of everything behind it. All but the
-last leave what was sent before as it is. Knows nothing of which tools there are.
+`references`: the tool is in the tools array with `defer_loading`, which is not part of the prefix, and the answer
+refers to it. `additional`: an input item after the answer declares it. `call_tool`: the answer has its schema, and it
+is called through call_tool. `redeclare`: the tools array changes, at the price of everything after it. All but the last
+leave what was sent before unchanged. Knows nothing of which tools there are.
 """
 
 from __future__ import annotations

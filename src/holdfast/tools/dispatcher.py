@@ -73,7 +73,7 @@ class _Job(Struct):
 
 
 class CallServices(Struct, frozen=True, kw_only=True):
-    """What the calls of a session use while they run."""
+    """The services that a session's calls use while they run."""
 
     confirmations: Confirmations | None = None  # None: by the settings alone, nobody is asked
     keys: Keys | None = None
@@ -86,8 +86,8 @@ class CallServices(Struct, frozen=True, kw_only=True):
 class Dispatcher:
     """Runs the calls of one agent.
 
-    `resolve` says what a call means. `results` shapes outputs and errors; where it fails they are answered as they are.
-    `grace_s` is how long a call that was told to end is waited for.
+    `resolve` interprets a call. `results` shapes outputs and errors; if it fails they are returned unshaped. `grace_s`
+    is how long to wait for a cancelled call.
     """
 
     def __init__(

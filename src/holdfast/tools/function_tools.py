@@ -150,7 +150,7 @@ def _shape(function: Callable[..., Any], name: str) -> tuple[type[msgspec.Struct
 
 
 def _hinted(function: Any) -> Any:
-    """Where the hints of something callable stand."""
+    """Return the object with a callable's type hints."""
     if isinstance(function, partial):
         return _hinted(function.func)
     return function if inspect.isroutine(function) else type(function).__call__

@@ -149,9 +149,9 @@ class Masker:
         failed: Collection[str] = (),
         defined: Collection[str] = (),
     ) -> EditRequests:
-        """What to ask the engine for with this request. `fence` is called if `engine.fence` has to be known; `already`
-        are the lane's recorded edits; `defined` are the tools whose schemas the request has elsewhere than in discovery
-        results; the rest is as for `masks`. `settle` then takes the decision of the engine."""
+        """Return the edits to request with this prompt. `fence` is called if `engine.fence` is needed; `already` are
+        the lane's recorded edits; `defined` are the tools whose schemas the request has outside of discovery results;
+        the rest is as for `masks`. Pass the engine's decision to `settle`."""
         self._pending = NOTHING
         results = sites(body, prompt)
         unmasked = _unmasked(results, prompt, already)

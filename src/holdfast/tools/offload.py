@@ -118,10 +118,10 @@ class Offloader:
     def store(
         self, tool: Tool, tool_use_id: str, blocks: tuple[Block, ...], *, exempt: bool = False
     ) -> tuple[tuple[Block, ...], Offloaded | None]:
-        """The result as it shall stand in the conversation, and where the whole is if that is elsewhere.
+        """Return the result for the conversation, and where the whole result is if it was offloaded.
 
-        The same blocks come back where they are within the limit, `exempt` (what was read from an offloaded result), or
-        a reference already. Never raises: what cannot be written stays, as far as the hard cap allows.
+        The same blocks are returned if they are within the limit, `exempt` (read from an offloaded result), or a
+        reference already. Never raises: what cannot be written stays, as far as the hard cap allows.
         """
         if exempt or tool.exempt or tool.name == SKILL_LOAD:
             return blocks, None

@@ -120,10 +120,10 @@ def _like(descriptor: int, before: os.stat_result) -> None:
 
 
 def write_private(directory: Path, files: dict[str, bytes]) -> None:
-    """Put files for this user alone into a directory, which is made if it is missing. OSError if one cannot be there.
+    """Write files for this user alone into a directory, which is created if missing. OSError if that fails.
 
-    A directory that somebody else owns, or that has become a symlink, is refused. Not synced: what was written survives
-    the death of the process, which is what durable means here.
+    A directory of another owner, or a symlink in its place, is refused. Not synced: the files survive the death of the
+    process, which is what durable means here.
     """
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
     for path in reversed(missing):

@@ -1,8 +1,8 @@
-"""One session's tools: what its requests declare, what a call does, and what is done to sent results later.
+"""One session's tools: what its requests declare, what a call does, and later changes of sent results.
 
 Composes the parts that each have one job: the owner of the tools array, the dispatcher, offloading, guides, usage,
-masking, processes. Whoever runs a conversation asks for `definitions`, hands over the model's calls with `run`, counts
-turns, and says when the prefix is lost anyway. What has to survive a restart is in `state`.
+masking, processes. The runner of a conversation asks for `definitions`, passes the model's calls to `run`, counts
+turns, and reports when the prefix is lost anyway. What a restart needs is in `state`.
 """
 
 from __future__ import annotations
@@ -111,11 +111,11 @@ class ToolSources(Struct, frozen=True, kw_only=True):
 
 
 class ToolHost(Struct, frozen=True, kw_only=True):
-    """What the program brings that tools run in."""
+    """What the host program provides to tools."""
 
     confirm: Confirmer | Confirmations | None = None
-    """Is asked before a call writes, executes or uses the network. Without it such calls are refused, unless the
-    settings allow them."""
+    """Asked before a call writes, executes or uses the network. Without it such calls are refused, unless the settings
+    allow them."""
     bus: Bus | None = None  # gets the events
     store: Store | None = None  # keeps them, too
     listener: Callable[[Envelope], None] | None = None  # gets each event first, in the thread that emits it

@@ -1,7 +1,7 @@
-"""One block of a body as a cache sees it: its digest, its tokens, and what it brings with it.
+"""One block of a body as a cache sees it: its digest, its tokens, and its properties.
 
-The dialects say how each of that is spelled. Nearly all blocks of a long conversation are messages of one provider in
-its most compact spelling, for which one pass says everything.
+The formats are defined by the dialects. Nearly all blocks of a long conversation are messages of one provider in its
+most compact form, for which one pass is enough.
 """
 
 from __future__ import annotations

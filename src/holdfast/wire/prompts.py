@@ -39,7 +39,7 @@ _START = 256  # bytes by which a body's client is recognised before it is parsed
 _KEPT_WINDOWS = 10_000
 
 KEPT_BLOCKS = 100_000
-"""Blocks whose digest and token count are remembered."""
+"""Blocks with cached digests and token counts."""
 _KEPT_OTHERS = 8_000_000  # bytes of those that bring something with them or are matched token by token
 
 _ENDS = tuple(ending for ending, _ in ENDINGS)

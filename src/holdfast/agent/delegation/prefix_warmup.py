@@ -38,7 +38,7 @@ class PrefixWarmup:
 
     @property
     def over(self) -> bool:
-        """Nobody waits here any more, or will have to."""
+        """Return whether no sub-agent waits here, or will have to."""
         return self._open or (self._ahead is None and not self._waiting)
 
     async def wait(self, who: str) -> None:

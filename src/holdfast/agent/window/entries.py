@@ -146,7 +146,7 @@ class GoalInjection(Struct, frozen=True, kw_only=True, tag="goal_injection"):
 
 
 class AttemptFeedback(Struct, frozen=True, kw_only=True, tag="attempt_feedback"):
-    """What was wrong with the answer before."""
+    """The problem of the previous answer."""
 
     at: int
     text: str
@@ -178,8 +178,8 @@ class Static(Struct, frozen=True, kw_only=True):
 def to_json(
     value: Entry | tuple[Entry, ...] | Message | tuple[Message | ToolDefinition | Opaque | Image | Document, ...],
 ) -> str:
-    """JSON text. A lone surrogate, half of a character that a model or a program cut, cannot be stored: a mark stands
-    in its place, also in what is sent, because that comes from what was stored."""
+    """Return JSON text. A lone surrogate, half of a character that was cut, cannot be stored and is replaced by a mark;
+    what is sent has the mark too, because it is made from what was stored."""
     try:
         return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:

@@ -79,7 +79,7 @@ class Projection(Struct, frozen=True, kw_only=True):
     """The entries of the stable memory block, which never change."""
     surfaced: tuple[SurfacedEntry, ...] = ()
     deltas: int = 0
-    """How often knowledge was told since the last reset."""
+    """The number of knowledge deltas since the last reset."""
     model: str = ""
     """Where the last turn went, or the first one is to go."""
     effort: str = ""
@@ -122,7 +122,7 @@ class Projection(Struct, frozen=True, kw_only=True):
     """Files that tools read or wrote, the last one last."""
 
     title: str = ""
-    """The beginning of the first thing the user said."""
+    """The beginning of the user's first message."""
     agent: str = ""
     forked_from: str | None = None
     started_at: int = 0
@@ -131,7 +131,7 @@ class Projection(Struct, frozen=True, kw_only=True):
 
 
 SPENT = ("calls", "input", "read", "written", "output")
-"""What an event's `used` holds, in this order."""
+"""The counts in an event's `used`, in this order."""
 
 
 def spent(state: Projection, used: tuple[int, ...], cost: Decimal | None) -> dict[str, int]:

@@ -312,7 +312,7 @@ _COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "model": lambda: (model.ref for model in facts.default().models()),
     "help": lambda: COMMANDS,
 }
-"""What completes the word behind a command's name."""
+"""The completions of a command's argument."""
 _ALSO = {"quit": "exit", "q": "exit", "?": "help"}
 _MEANT = {
     **dict.fromkeys(("usage", "stats", "spent", "bill"), "cost"),

@@ -278,7 +278,7 @@ class Chat:
         self._named_effort()
 
     def fork(self, id: str) -> None:
-        """A new one that goes on from where another is."""
+        """Switch to a new conversation that continues from another one."""
         whole_id = self.find(id)
         self._take(self._opening(lambda: self.opened.sessions.fork(whole_id)))
         self._named_model()

@@ -1,7 +1,7 @@
-"""A conversation in a terminal: finished blocks stay, and below them a few lines show what is going on.
+"""A conversation in a terminal: finished blocks stay, and a few lines below them show the current activity.
 
-Only these few are ever taken back, and they never reach above the screen: what has scrolled away is finished. Each
-change is one write, so nothing flickers. Needs `rich`.
+Only these few are ever redrawn, and they never reach above the screen: what has scrolled away is finished. Each change
+is one write, so nothing flickers. Needs `rich`.
 """
 
 from __future__ import annotations

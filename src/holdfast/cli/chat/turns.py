@@ -89,7 +89,7 @@ async def _ended() -> None:
 
 
 class _Relay(Watch):
-    """Tells a screen in another thread what happens."""
+    """Passes events to a screen in another thread."""
 
     def __init__(self, put: Callable[[Callable[[Screen], None]], None]) -> None:
         self._put = put

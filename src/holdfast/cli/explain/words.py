@@ -175,7 +175,7 @@ def summary(report: ExplainReport) -> str:
 
 
 def notes(report: ExplainReport) -> list[str]:
-    """What is to be known about the figures."""
+    """Return notes on the figures."""
     totals, lines = report.totals, []
     if report.tier:
         lines.append(f"Requests whose log does not say their service tier are at the prices of {report.tier}.")

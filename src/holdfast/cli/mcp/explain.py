@@ -1,7 +1,7 @@
-"""What `holdfast mcp` answers to `explain`: the report of `holdfast explain`, short enough for a conversation.
+"""The answer of `holdfast mcp` to `explain`: the report of `holdfast explain`, short enough for a conversation.
 
-Reads like the command does, beside the server's loop and for a limited time: a client that waits gives up at some
-point, and what was found until then is worth more than nothing.
+Reads logs like the command, in a thread and for a limited time: clients have timeouts, and a partial report is better
+than none.
 """
 
 from __future__ import annotations

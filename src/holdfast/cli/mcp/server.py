@@ -1,7 +1,6 @@
-"""`holdfast mcp` as a server on standard input and output: three tools whose list never changes.
+"""`holdfast mcp` as a server on standard input and output: three tools in a list that never changes.
 
-Knows the protocol only; what the tools do is in `explain` and `tools`. Everything that goes wrong in a call is
-an answer to it.
+This is the protocol only; the tools are in `explain` and `tools`. Every error of a call is returned as its answer.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from .access import (
 )
 
 EXAMPLE = '  holdfast memory add "Tests run with make test" "CI runs the same target."'
-"""What is shown where there is nothing to list."""
+"""Shown if there is nothing to list."""
 
 
 class EntryShown(Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ _NEAREST = 3
 
 
 class InstalledSkills(Struct, frozen=True):
-    """What a session that began now would have."""
+    """The skills of a session started now."""
 
     config: Config
     roots: tuple[SkillRoot, ...]

@@ -29,9 +29,9 @@ class FileShown(Struct, frozen=True):
 
 
 class SkillWhole(Struct, frozen=True, kw_only=True):
-    """Everything of one skill. `allowed_tools` is what the skill says; nothing is allowed or forbidden by it.
-    `left_out` counts files that are not listed; `stands_before` are those of the same name that it keeps from being
-    used; one that is not `loadable` is longer than a session may load."""
+    """All of one skill. `allowed_tools` is the skill's own list, which has no effect. `left_out` counts files that are
+    not listed; `stands_before` are skills of the same name that it shadows; one that is not `loadable` is longer than a
+    session may load."""
 
     name: str
     source: str

@@ -1,7 +1,7 @@
-"""The recognisers in their order; where none recognises anything, a cause has the cure of the list of causes.
+"""The recognisers in their order; if none matches, a cause has the cure of the list of causes.
 
-`for_program` gives the same cures to the author of a program: what to change in their own code, whatever stands
-between it and the provider. No sentence of it names a setting of ours.
+`for_program` gives the same cures to the author of a program: what to change in their own code, whatever is between it
+and the provider. None of its sentences names a setting of ours.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Repair(Struct, frozen=True):
 
 
 MOST_BLOCKS = 5_000
-"""Blocks of a lane whose order of keys is kept."""
+"""Blocks of a lane with a stored order of keys."""
 MOST_BYTES = 65_536
 """Bytes of their different orders together; most blocks have one of a few."""
 

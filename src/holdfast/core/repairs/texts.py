@@ -38,7 +38,7 @@ _AROUND = " \t-*•.;:!?"  # characters around a sentence by which nobody tells 
 _stop = re.compile(r"[.;!?](?=\s)|\n")
 
 Slot = bytes
-"""What a value or a section is known by in its lane."""
+"""The key of a value or a section in its lane."""
 
 
 class TextSection(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """`zones` (document C): a marker on system text or tools, one or more in the messages, one at the tail.
 
-Where the markers stand; how long they live is `core.retention`. When there are more than a request may have, the mid
-zone gives way first, then the recent one.
+This places the markers; their lifetimes are chosen in `core.retention`. If there are more than a request may have, the
+mid zone is dropped first, then the recent one.
 """
 
 from __future__ import annotations

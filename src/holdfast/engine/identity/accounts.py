@@ -1,8 +1,8 @@
 """The account of a request: its credential, wherever its client puts it, and which login tokens belong together.
 
-A login token is renewed every few hours, and the account goes on. Two tokens are of one account if the provider's own
-answers name the same organisation for both and the client names itself by the same stable id. Neither counts alone:
-what a request says of itself anybody can say. Stored are keyed digests, never a token and never an id.
+A login token is renewed every few hours, and the account stays the same. Two tokens belong to one account if the
+provider's answers name the same organisation for both and the client identifies itself by the same stable id. Neither
+counts alone: a request can claim anything. Keyed digests are stored, never a token and never an id.
 """
 
 from __future__ import annotations

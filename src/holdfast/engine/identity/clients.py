@@ -1,12 +1,12 @@
-"""Which client sends a request, by what it says of itself. A name without a version: an upgrade is no other client.
+"""Which client sends a request, by its headers and content. A name without a version: an upgrade is the same client.
 
-Some clients go by the name of their SDK on the wire and are named by what else they send: their tools under their
-names and in their order, or the sentence their system text begins with. That name is for people and for what is learned
-of a client; which conversation a request belongs to does not depend on it. What has no such mark keeps the name of its
-SDK, unless whoever started it says what it is.
+Some clients use the name of their SDK on the wire and are recognised otherwise: by their tools with their names and
+order, or by the first sentence of their system text. That name is for people and for what is learned of a client; which
+conversation a request belongs to does not depend on it. Without such a mark the name of the SDK is used, unless the
+client was started under another name.
 
-A side request (a title, the summary of a topic, a quota check) is no part of any lane: opencode's title comes first,
-under the conversation's own session id. A compaction is none: it carries the whole history.
+A side request (a title, the summary of a topic, a quota check) is not part of any lane: opencode's title comes first,
+under the conversation's own session id. A compaction is not one: it carries the whole history.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ C = TypeVar("C")
 
 
 class Relation(Enum):
-    """What a request has in common with a conversation."""
+    """How a request relates to a conversation."""
 
     RESENT = auto()  # it says exactly what the last request said
     CONTINUED = auto()  # it begins with all that the last request said
@@ -60,7 +60,7 @@ class Relation(Enum):
 
 
 class Evidence(NamedTuple, Generic[C]):
-    """What a request has in common with one conversation."""
+    """A request's relation to one conversation."""
 
     conversation: C
     relation: Relation

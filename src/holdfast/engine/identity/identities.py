@@ -1,8 +1,8 @@
-"""Whom requests belong to: the tenant by its credential, the lane by names or by the prefix chain.
+"""The owners of requests: the tenant by its credential, the lane by names or by the prefix chain.
 
-What a request says of itself comes first: our own header, then what known clients send. A request without a name
-belongs to the lane whose conversation it goes on with, and where that is not certain to a new one. Nothing is ever
-looked up across tenants: the tenant is part of every name and of every digest.
+Names in a request come first: our own header, then those that known clients send. A request without a name belongs to
+the lane whose conversation it continues, and if that is uncertain to a new one. Nothing is ever looked up across
+tenants: the tenant is part of every name and of every digest.
 """
 
 from __future__ import annotations

@@ -174,14 +174,14 @@ class LaneIndex:
                 yield _evidence(record, Relation.REHEADED, query)
 
     def _at_turn(self, query: LaneQuery, index: int) -> Iterator[Evidence[LaneRecord]]:
-        """Lanes that know a request up to one of the model's turns, or up to what was asked before it.
+        """Yield lanes that match a request up to one of the model's turns, or up to the question before it.
 
-        With the lane's own system text it is enough that the request repeats a turn of the model that the lane has
-        seen come, or adds one where the lane's last request ended. With another (there may be a clock in it) the
-        request has to hold all that the lane's last request said, which held a turn of the model, and one more.
+        With the lane's own system text it suffices that the request repeats a turn of the model that the lane has
+        received, or adds one where the lane's last request ended. With another (there may be a clock in it) the request
+        has to contain all of the lane's last request, which had a turn of the model, and one more.
 
-        A client that rewrites its last question goes on where nothing ended. If its turns are those that the lane was
-        given and one more, and that is so of one lane only, it is that one.
+        A client that rewrites its last question continues where no request ended. If its turns are those of exactly one
+        lane and one more, it is that lane.
         """
         chain = query.chain
         before, after = chain.before[index], chain.after[index]

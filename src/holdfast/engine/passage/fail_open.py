@@ -30,10 +30,10 @@ class Slow(Exception):
 
 
 class Timers(Struct, frozen=True):
-    """What a budget is measured by, in seconds."""
+    """The clocks of a budget, in seconds."""
 
     processor: Clock = time.thread_time
-    """Processor time of the thread at work."""
+    """Processor time of the working thread."""
     wall: Clock = time.monotonic
     """A clock that also runs while the thread waits."""
 

@@ -315,7 +315,7 @@ class Passage:
                 self._passages.engine.succeed(self.lane, facts_of(body).ref, now=self._now())
 
     def _refused(self, status: int, said: str) -> None:
-        """Who has given it memory hears why it was refused."""
+        """Pass the reason of a refusal to the provider of memory."""
         if self._passages.remembering is not None:
             self._passages.remembering.refused(self.lane, status, said)
 

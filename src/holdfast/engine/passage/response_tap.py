@@ -85,7 +85,7 @@ class ResponseTap:
         return None if self._tap is None else self._tap.report
 
     def close(self) -> StreamReport | None:
-        """The response came whole: what was read of it."""
+        """The response is complete: return its report."""
         if self._refusal is not None:
             with quiet("refusal"):
                 self._tell(self._refusal.text())

@@ -1,9 +1,9 @@
 """First texts and first orders of keys that a lane sends in the place of the client's.
 
 A first text is named by its SHA-256 and stays in memory. Only its difference from the client's present text is stored,
-so that it can be restored after a restart; where that would hold what looks like a credential, nothing is stored and
-the lane begins anew. Of blocks whose keys were put back their order is stored: the first bytes are made again from
-what the client sends now, and are sent only if they have the digest of what was first sent.
+so that it can be restored after a restart; if that would contain what looks like a credential, nothing is stored and
+the lane begins anew. For blocks with repaired keys the order is stored: the first bytes are rebuilt from what the
+client sends now, and are sent only if they have the digest of what was first sent.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ MOST_REKEYED = 64
 MOST_COMPARED = 5_000
 """Blocks of one request that are looked at for another order of their keys."""
 MOST_VALUES = 200
-"""Tools of a lane whose values are kept."""
+"""Tools of a lane with stored values."""
 _NAME = 32  # bytes of what a text is known by
 _OF_TOOLS = (b"d", b"r")
 """The first bytes of slots that belong to a tool: to what it says of itself, and to the rest of it."""

@@ -1,14 +1,14 @@
-"""What repairs would have saved: the requests of a lane that is not repaired, played beside it as repaired ones.
+"""What repairs would have saved: the requests of an unrepaired lane, replayed in parallel with repairs.
 
-`cache.repair = "suggest"` sends what the client says. Once something is suggested for a lane, a shadow of it begins:
-a repair state, a ledger and a pool of its own, in which the same requests are repaired, planned and priced by the same
-engine, at the same times. What a call was billed less what its shadow would have been billed is what repairs would have
-saved; what the provider lost for us, the shadow loses too. A shadow begins with the request before the first
-suggestion as it was really sent, and knows nothing of other lanes, so that it rather reads too little than too much.
+`cache.repair = "suggest"` sends the client's text unchanged. Once a repair is suggested for a lane, a shadow of it
+begins: a repair state, a ledger and a pool of its own, in which the same requests are repaired, planned and priced by
+the same engine, at the same times. The bill of a call less that of its shadow is what repairs would have saved; what
+the provider lost for us, the shadow loses too. A shadow begins with the request before the first suggestion as it was
+really sent, and knows nothing of other lanes, so that it rather reads too little than too much.
 
-It is worked out on a thread of its own when the answer has come, so that no request waits for it, and it changes
-nothing that is sent. A lane whose bodies are large, or for which there is no room in the queue, loses its shadow and
-gets another one later. If it fails, there is no figure (law 8).
+It is computed in a thread of its own after the answer, so that no request waits for it, and it changes nothing that is
+sent. A lane with large bodies, or without room in the queue, loses its shadow and gets another one later. If it fails,
+there is no figure (law 8).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Shadow:
         self._settle(prepared, prepared.outcome.usage(), began, began, AS_SENT)
 
     def would_cost(self, call: Billed, cache: CacheSettings) -> Usage:
-        """What a request would have been billed with repairs."""
+        """Return what a request would have been billed with repairs."""
         body = call.body
         alone = self._shared.reader.read(body, self.model)
         done = pipeline.repair(body, alone.prompt, self._ledger.repairs, self._shared.memory, mode="on")

@@ -1,7 +1,7 @@
-"""What to do about a break of which only the usage is known, and what a cure's sentence says has happened.
+"""The advice for a break known only by its usage, and the first part of a cure's sentence.
 
-Causes that need no more words have the plain cures of the core; a pause is answered with the figures of its session.
-Without what is to be done about it, several sentences of one kind can be named together.
+Simple causes have the plain cures of the core; a pause gets the figures of its session. Without the advice at their
+end, several sentences of one kind can be joined.
 """
 
 from __future__ import annotations

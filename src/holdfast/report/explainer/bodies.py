@@ -1,9 +1,9 @@
-"""What the bytes of requests tell: where a prompt departs from the lane's last one, and what it should have read.
+"""Findings from the bytes of requests: where a prompt diverges from the lane's last one, and what it should have read.
 
-The engine's own core looks at a body as if it had passed through it, with the client's markers untouched: the same
-comparison, the same causes and cures. Where a log has usage, only a request that read less than it could is looked at,
-beside the one before it; where it has none, every request is, because what each reads depends on all before it. What is
-kept is bounded: the last body of the lanes in use, the entries of the sessions in use.
+The engine's own core examines a body as if it had passed through it, with the client's markers untouched: the same
+comparison, the same causes and cures. If a log has usage, only a request that read less than it could is compared with
+the one before it; otherwise every request is, because what each reads depends on all before it. Memory is bounded: the
+last body of the lanes in use, the entries of the sessions in use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..logs.records import LoggedRequest
 BODIES = 24_000_000
 """Bytes of lanes' last bodies that are kept."""
 SESSIONS = 32
-"""Sessions without usage whose entries are kept."""
+"""Sessions without usage whose entries are tracked."""
 STREAMS = 4_000_000
 """Tokens, four bytes each, of prompts in caches that match token by token."""
 

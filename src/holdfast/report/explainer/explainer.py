@@ -1,7 +1,7 @@
 """Reads the records of logs one by one and finds the breaks.
 
-A break is a request that read less than the request before it in its lane had covered. What was billed decides that;
-why, and where, the bytes tell where a log has them, the log itself where it has looked, else the usage alone.
+A break is a request billed for reading less than its lane's previous request had covered. Its reason and place come
+from the bytes if the log has them, from the log's own findings, or else from the usage alone.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Explainer:
             self._request(session, record)
 
     def result(self, read: Sequence[FileRead] = ()) -> ExplainReport:
-        """What was found. Nothing is to be added afterwards."""
+        """Return the findings. No more records may be added afterwards."""
         sessions = self.sessions.all()
         for session in sessions:
             session.end()

@@ -1,9 +1,9 @@
 """New sessions that could not read the head (tools and system text) of the session before, because theirs differs.
 
 The first request of a session breaks nothing. But sessions of one agent share a head while its bytes are the same, and
-an edit between two of them is paid for once more. That is told where bodies and usage prove it: the entry was alive,
-the cache rules would have read it with the old head, and less was read. Two heads that have less than half in common
-belong to two agents, of which nothing is said.
+an edit between two of them is paid for once more. It is reported if bodies and usage prove it: the entry was alive, the
+cache rules would have read it with the old head, and less was read. Two heads with less than half in common belong to
+two agents, and are not reported.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class LaneUsage:
         return replace(usage, writes=tuple(sorted(writes.items())))
 
     def billed(self, bill: TokenBill, usage: Usage) -> None:
-        """Remember what stands on a bill without its lifetime."""
+        """Record tokens that were billed without their lifetime."""
         if self.sells and (tokens := usage.written_for(UNSPLIT)):
             self.unsplit = self.unsplit or {}
             self.unsplit[bill] = self.unsplit.get(bill, 0) + tokens

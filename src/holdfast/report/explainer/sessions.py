@@ -33,7 +33,7 @@ MOST_BREAKS = 1_000
 """Breaks that are kept of one session: the dearest; the others are counted."""
 
 Why = tuple[str | None, str | None]
-"""Cause and reset, of which one is None."""
+"""A cause and a reset, of which one is None."""
 
 
 class BreakTally:
@@ -291,7 +291,7 @@ class SessionTally:
 
 
 BY_ID = frozenset({"claude-code", "codex", "pi", "opencode", "store"})
-"""Kinds of logs whose sessions have ids of their own."""
+"""Kinds of logs with session ids of their own."""
 
 
 class RequestWindow(Struct, frozen=True):

@@ -1,9 +1,9 @@
 """Request bodies from the parts that newer versions of Claude Code write into the transcript beside the conversation.
 
 `api-request-shape` has system text and tools, `api-request-blob` a message, `api-request` the rest and the digests of
-its messages, as an addition to an earlier request (`base`, `keep`). A message that stands in the conversation's own
-lines has no blob: it is found by its digest. Nothing is decoded before a body is asked for, and a body of which a part
-is missing is not given.
+its messages, as an addition to an earlier request (`base`, `keep`). A message that is in the conversation's own lines
+has no blob: it is found by its digest. Nothing is decoded before a body is requested, and incomplete bodies are not
+returned.
 """
 
 from __future__ import annotations

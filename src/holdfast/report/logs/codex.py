@@ -1,8 +1,8 @@
 """Codex's rollouts: `sessions/YYYY/MM/DD/rollout-TIME-THREAD.jsonl`, one thread a file, packed (`.zst`) when old.
 
-What a request used stands in a `token_usage_record` (newer versions) and again in `token_count` events, which may be
-repeated: the thread's running total tells a new request from a repetition. Counts include the cached tokens. A request
-was sent when the last thing it answers was written. Forks and sub-agents begin with lines of the thread they come from.
+A request's usage is in a `token_usage_record` (newer versions) and again in `token_count` events, which may be
+repeated: the thread's running total shows repetitions. Counts include cached tokens. A request was sent when the last
+line it answers was written. Forks and sub-agents begin with lines of the thread they come from.
 """
 
 from __future__ import annotations

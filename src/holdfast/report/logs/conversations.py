@@ -19,7 +19,7 @@ START = 256
 
 
 Said = tuple[str, int, int]
-"""So many blocks of a kind, and their size together."""
+"""The kind, number and total size of blocks."""
 
 
 class Growth:

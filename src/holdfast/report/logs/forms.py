@@ -43,7 +43,7 @@ _OPENAI = (
 _OPENAI_ROLES = ("system", "developer", "tool", "function")
 _ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document")
 _LOOKED_AT = 12
-"""Messages from the beginning whose form is looked at."""
+"""The number of first messages that are examined."""
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "stream")
 _MODELS = re.compile(r"(?:^|[/.])claude-").search

@@ -1,9 +1,9 @@
-"""The gateway's store: every call that was billed, with the breaks that were found when it was made.
+"""The gateway's store: every billed call, with the breaks found when it was made.
 
-Session by session, each in the order of its calls, a page at a time; the file is opened for reading and whoever writes
-to it goes on. Calls without usage (failed, abandoned, under way) are left out: nothing is known to have been billed.
-Side requests have the agents `side`, `side#2`…: none goes on with another. Pings were sent by the gateway, not by the
-client; they cost, so they are there, as `ping`, `ping#2`…. Bodies are not stored.
+Session by session, each in the order of its calls, a page at a time; the file is opened read-only, and writers are not
+disturbed. Calls without usage (failed, abandoned, in progress) are left out: nothing is known to have been billed. Side
+requests have the agents `side`, `side#2`…: none continues another. Pings were sent by the gateway, not by the client;
+they cost, so they are included, as `ping`, `ping#2`…. Bodies are not stored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Lines of log files, one at a time, whatever the file's size, and requests gathered from them; what the
-beginning of a file says.
+"""Lines of log files, one at a time, whatever the file's size, and requests gathered from them; also the beginning of a
+file for finding its format.
 
-Nothing here knows a format. A file that cannot be read, or stops being readable, is one `BrokenSource`; a line that is
-too long to hold is another, and the lines after it go on.
+Nothing here knows a format. A file that cannot be read, or stops being readable, is one `BrokenSource`; a line too long
+for memory is another, and reading continues after it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _header(about: int) -> int:
 LONGEST = 64 * 2**20
 """Bytes of a line that are held; no client writes longer ones."""
 START = 64 * 2**10
-"""Bytes of a file's beginning that tell its format."""
+"""Bytes of a file's beginning by which its format is recognised."""
 _TELL = 2**18
 _PIECE = 2**12
 
@@ -140,7 +140,7 @@ class Gathers(Protocol):
 
 
 def gathered(log: Gathers, lines: Iterable[tuple[str, bytes] | BrokenSource]) -> Iterator[Record]:
-    """The requests of a log, each as soon as it is ready."""
+    """Yield the requests of a log, each as soon as it is complete."""
     for line in lines:
         if isinstance(line, BrokenSource):
             yield line
@@ -185,7 +185,7 @@ def checked(line: bytes) -> bytes:
 
 
 def problem(error: Exception) -> str:
-    """Why a line cannot be used: one of `BAD`, in words."""
+    """Describe why a line cannot be used: one of `BAD`."""
     if isinstance(error, UnicodeDecodeError):
         return "not UTF-8"
     return str(error) if isinstance(error, msgspec.ValidationError) else f"not JSON ({error})"

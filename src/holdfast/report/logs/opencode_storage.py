@@ -151,7 +151,7 @@ class Files:
             yield latest, StoredMessage(id=_stem(name), session=session.id, source=source, created=latest, data=data)
 
     def steps(self, message: StoredMessage) -> Iterator[StepUsage]:
-        """A step is over when its last call of a tool is."""
+        """Yield the steps of a message; a step ends with its last tool call."""
         began = ended = None
         trims = self._trims.setdefault(message.session, set())
         for part in self._parts(message.id):
@@ -215,7 +215,7 @@ _HEADER = b"SQLite format 3\0"
 _SHORT = 400
 """Characters of a part in which its type stands, unless it is a long one."""
 _TELL = 256
-"""Rows after which it is told how far the reading is."""
+"""Rows between two progress reports."""
 
 _SESSIONS = """
     SELECT id, parent_id, {agent}, time_created FROM session

@@ -30,17 +30,16 @@ class LoggedBreak(Struct, frozen=True, kw_only=True):
 class LoggedRequest(Struct, frozen=True, kw_only=True):
     """One provider request of a log.
 
-    `source` is the file and line people find it at. `agent` names a sub-agent or side chain of the session, empty for
-    its main conversation; a lane is session, agent and model. `at` is when the request was sent: seconds since 1970
-    where the log has dates, else seconds on the log's own clock. `usage` is what was billed. `reset` is the reason the
-    log gives for a prefix that does not go on (`compaction`, `history_trimmed`…). `body` are the bytes of the request
-    where the log has them, in `dialect`. `added` is what the conversation gained since the model's request before, in
-    sizes without text, as far as the log tells; `kind` is whether a user turn or a tool loop goes on, where a log tells
-    only that. `subscription` where the log shows that one paid; `cut` where a part of the usage is an estimate, because
-    the answer was cut. `tier` is the service tier that the log names, empty where it names none. `judged` where whoever
-    wrote the log has looked for breaks: there is none but what is `told`. `author` is whose the session is, where a log
-    is of several. `repairs` is what repairs would have saved, in dollars, where it is known, `repairs_exact` if moving
-    unambiguous values is enough for that.
+    `source` is the file and line to show to users. `agent` names a sub-agent or side chain of the session, empty for
+    its main conversation; a lane is session, agent and model. `at` is when the request was sent: seconds since 1970 if
+    the log has dates, else seconds on the log's own clock. `usage` is what was billed. `reset` is the log's reason for
+    a prefix that is not continued (`compaction`, `history_trimmed`…). `body` are the bytes of the request if the log
+    has them, in `dialect`. `added` is what the conversation gained since the model's previous request, in sizes without
+    text, as far as the log shows it; `kind` is whether a user turn or a tool loop continues, if a log has only that.
+    `subscription` if the log shows that one paid; `cut` if a part of the usage is an estimate, because the answer was
+    cut off. `tier` is the service tier in the log, empty without one. `judged` if the writer of the log has looked for
+    breaks: `told` are all of them. `author` is the owner of the session, if a log is of several. `repairs` is what
+    repairs would have saved, in dollars, if known, `repairs_exact` if moving unambiguous values is enough for that.
     """
 
     session: str

@@ -1,10 +1,9 @@
 """Which sessions of some logs are replayed (those that can be, and of many the latest), and their traces.
 
-Logs are read twice: once to see what there is, which takes no memory to speak of, and once more where the chosen
-sessions are. A request that a client copied into another file counts where it was met the first time. A request with
-its body becomes a step with its text, where the bodies of all requests of its lane are known; else a step with its
-size: what was billed says how large the prompt was, and the log what it was made of, as far as it does. Bodies of one
-lane repeat each other, so equal messages are stored once.
+Logs are read twice: once for an overview, which takes hardly any memory, and once more for the chosen sessions. A
+request that a client copied into another file counts at its first occurrence. A request becomes a step with its text if
+the bodies of all requests of its lane are known; else a step with its size: the bill gives the size of the prompt, and
+the log its parts, as far as it has them. Bodies of one lane repeat each other, so equal messages are stored once.
 """
 
 from __future__ import annotations

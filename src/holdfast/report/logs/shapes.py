@@ -1,7 +1,7 @@
-"""Shape traces: recorded sessions without their texts, one request per line, with sizes and what was billed.
+"""Shape traces: recorded sessions without their texts, one request per line, with sizes and bills.
 
-The lines are those that `readers.py` reads whole and writes; here they come one at a time, and a line that cannot be
-read costs only itself. There are no bodies: what is found in them is what usage proves.
+The lines are those that `trace_files` reads and writes as a whole; here they come one at a time, and an unreadable line
+loses only itself. There are no bodies: only usage can prove findings.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""The conversations inside the sessions of logs whose requests do not name them: who continues whom.
+"""The conversations inside the sessions of logs whose requests do not name them.
 
-The side of logs of `engine.identity.continuation`. Wrongly merged conversations invent breaks, wrongly split ones hide
-them. So a request goes to the conversation that it repeats (rule by rule the table there, column "logs"), and where it
-repeats none, to the one that it can only be a changed form of. A request without any answer opens a conversation. Only
-in a session that was named by the log, if it is much shorter than what the session said before and has the same tools
-and system text, it is that conversation, compacted. If the older one goes on later, it was another one after all.
-
-Compared are the blocks' bytes without markers and thoughts. Memory is bounded: the conversations used last.
+This applies `engine.identity.continuation` to logs. Wrongly merged conversations invent breaks, wrongly split ones hide
+them. So a request is assigned to the conversation that it repeats (rule by rule the table there, column "logs"), and if
+it repeats none, to the one of which it can only be a changed form. A request without any answer opens a conversation.
+But in a session named by the log, if it is much shorter than the session's earlier requests and has the same tools and
+system text, it is that conversation, compacted. If the older one continues later, it was another one after all. Blocks
+are compared by their bytes without markers and thoughts. Memory is bounded: the conversations used last.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Three formats: shape traces (`.jsonl`, one request per line, sizes without text), chat dialogues (`.jsonl`, one session
 per line in OpenAI's form, tool definitions in `NAME-tools.json` beside it) and a session (`.json`, one conversation in
 Anthropic's form). Every problem is one sentence with file and line. The first line of a session in a shape trace may
-say whose it is (`author`) and when it began (`started`).
+have its owner (`author`) and when it began (`started`).
 """
 
 from __future__ import annotations

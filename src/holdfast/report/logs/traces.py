@@ -1,4 +1,4 @@
-"""Recorded sessions as values: a trace is a list of provider requests with their times, their lane and what they say.
+"""Recorded sessions as values: a trace is a list of provider requests with their times, lanes and content.
 
 A step holds either the shape of what the conversation gained (`Shape`: sizes without text) or the whole request
 (`Request`). Knows no file format, no cache rule and no price.
@@ -22,7 +22,7 @@ SIDECHAIN = "#sidechain"
 
 
 class ShapeBlock(Struct, frozen=True, gc=False):
-    """A block of which only the size is known."""
+    """A block with only its size known."""
 
     role: Role
     type: str

@@ -31,7 +31,7 @@ MOST_BREAKS = 50
 """Breaks of one session that are shown in full: the most expensive."""
 
 MOST_TOLD = 1_000
-"""Breaks of all sessions that are told in full."""
+"""Breaks of all sessions that are shown in full."""
 
 OPEN = 3
 NAME = 70
@@ -157,7 +157,7 @@ def _session(place: int, each: SessionFindings, *, opened: bool) -> Markup:
 
 
 def _chart(each: SessionFindings) -> Markup | None:
-    """What was lost so far, request by request."""
+    """Return the chart of the losses so far, request by request."""
     if len(each.breaks) < 2:
         return None
     priced = any(one.cost_usd is not None for one in each.breaks)

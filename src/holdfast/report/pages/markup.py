@@ -88,7 +88,7 @@ class TableColumn(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What is shown, and the value it is sorted by."""
+    """The content, and the value to sort by."""
 
     shown: Child
     value: float | int | str | Decimal | None = None

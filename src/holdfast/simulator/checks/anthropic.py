@@ -184,7 +184,7 @@ class _Turn(Struct):
 
 
 def _turns(messages: list[_Message]) -> list[_Turn]:
-    """System messages stand outside the turns."""
+    """Group messages into turns, leaving out system messages."""
     turns: list[_Turn] = []
     for index, message in enumerate(messages):
         if message.role == "system":

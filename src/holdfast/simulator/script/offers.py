@@ -160,7 +160,7 @@ class LateTools(Struct, frozen=True):
 
 
 def late_tools(request: Request) -> LateTools:
-    """What the conversation of a request has made known."""
+    """Return the tools that a request's conversation defines."""
     names: set[str] = set()
     tools: list[ToolDefinition | Opaque] = []
     for block in _opaque(request):

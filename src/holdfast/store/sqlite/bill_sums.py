@@ -1,10 +1,9 @@
 """Sums of answered calls, for bills: by hour, tenant, session, model, client and kind, and in parts of one price.
 
-Calls that are still pending change their usage when they end: they are not in the sums, and given one by one.
-
-They are kept in the transaction of the calls they sum, and say exactly what adding up the stored calls one by one says.
-Where a call is counted that was counted before, or calls are deleted, the sums of its session's hour are made anew from
-its calls. Dollars are text, as in the calls: SQLite's own numbers would round them.
+Pending calls change their usage when they end: they are not in the sums, and returned one by one. The sums are written
+in the transaction of their calls, and equal the result of adding up the stored calls one by one. If a call is counted
+again, or calls are deleted, the sums of its session's hour are recomputed from its calls. Dollars are text, as in the
+calls: SQLite's own numbers would round them.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ class Readers:
 
 
 class Questions:
-    """What the questions of every part of the store ask."""
+    """The base of the queries in every part of the store."""
 
     readers: Readers
     _blobs: BlobFiles

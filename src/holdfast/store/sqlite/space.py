@@ -74,7 +74,7 @@ def empty_log(connection: sqlite3.Connection) -> None:
 
 
 def shrink(path: Path, *, busy_timeout: float) -> None:
-    """The same without writing anything anew."""
+    """Do the same without rewriting anything."""
     try:
         connection = connect(path, busy_timeout=busy_timeout, create=False)
         try:

@@ -1,15 +1,13 @@
-"""Entries by the words they say: BM25 of the index, the filter inside the question, ties by the id.
+"""Entries by their words: BM25 of the index, with the filter inside the query, ties by the id.
 
-To weigh an entry costs about a microsecond, to walk past it a tenth of that; the common words of a question stand in
-most entries. Where a question would weigh too many, its rarest words choose the entries, and all words weigh those:
-measured with 10,000 and 100,000 entries, 98 of 100 of the first ten are the same, in a third of the time.
+Scoring an entry takes about a microsecond, skipping it a tenth of that; the common words of a query are in most
+entries. If a query would score too many, its rarest words choose the entries, and all words score those: measured with
+10,000 and 100,000 entries, 98 of 100 of the first ten are the same, in a third of the time. BM25 uses the number and
+length of entries of all tenants together, but word frequencies of the querying tenant only.
 
-BM25 takes how many entries there are, and how long they are, from all tenants together; which of them say a word, from
-the one who asks.
-
-Every word that the index is given is made plain ASCII and carries the number of its tenant, so that it holds nothing
-but what we put there, whatever SQLite knows of Unicode or takes for syntax. The words of two tenants are never the same
-word: how often one says it neither weighs nor slows what another looks for.
+Every word in the index is converted to plain ASCII with the number of its tenant, so that its content is independent of
+SQLite's Unicode rules and query syntax. The words of two tenants are never the same word: their frequency for one
+neither changes nor slows the results of another.
 """
 
 from __future__ import annotations

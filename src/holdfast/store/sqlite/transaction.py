@@ -66,13 +66,13 @@ def _marks(width: int, rows: int) -> str:
 
 
 class NewCalls:
-    """Calls of which nothing is stored yet."""
+    """Calls that are not stored yet."""
 
     def __init__(self) -> None:
         self._rows: dict[CallName, tuple[list[Any], tuple[Any, ...] | None, Usage | None]] = {}
 
     def add(self, name: CallName, row: list[Any], fixed: tuple[Any, ...] | None, usage: Usage | None) -> None:
-        """`fixed` is what does not change of one that will be written again, `usage` what of it counts already."""
+        """`fixed` are the parts that do not change when it is written again, `usage` the part already counted."""
         self._rows[name] = row, fixed, usage
 
     def __contains__(self, name: CallName) -> bool:

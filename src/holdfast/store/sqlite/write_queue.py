@@ -20,10 +20,10 @@ _RUNNING, _FINISHED = "RUNNING", "FINISHED"  # as concurrent.futures has them
 
 
 class WriteFuture(Future[T]):
-    """Tells the writer that it is waited for, so that it does not let more writes gather first.
+    """A future that informs the writer when it is waited for, so that it does not gather more writes first.
 
-    Almost nobody waits for one, so those of one writer share the condition that is waited on. An operation that was
-    accepted is carried out: cancelling the wait for it must not undo it. So it is running at once.
+    Few of them are waited for, so those of one writer share the condition to wait on. An accepted operation is carried
+    out: cancelling the wait for it must not undo it. So it is running at once.
     """
 
     # The beginning of each, until something else is set on it.

@@ -1,8 +1,8 @@
-"""The one writer thread: takes every operation that is waiting, carries them out in one transaction, answers them.
+"""The one writer thread: takes all queued operations, executes them in one transaction, and sets their results.
 
-Knows no tables: `execute` does. An operation fails alone unless the whole store is in trouble. Where nobody waits for
-an answer, operations gather for a few milliseconds: what a kill loses then is what nobody waited for. While they keep
-coming the thread looks for them by itself: to be woken costs the request that does it more.
+Knows no tables: `execute` does. An operation fails alone unless the whole store is in trouble. If no caller waits,
+operations are gathered for a few milliseconds: what a kill loses then is what no caller waited for. While they keep
+coming the thread polls for them: a wake-up would cost the request more.
 """
 
 from __future__ import annotations

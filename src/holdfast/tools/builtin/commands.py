@@ -76,7 +76,7 @@ class OutputStream:
             self._closed = True
 
     def close(self) -> None:
-        """Hand on what is left. In the loop's thread."""
+        """Emit the rest, in the loop's thread."""
         if not self._closed:
             self._flush(last=True)
             self._closed = True

@@ -202,8 +202,8 @@ class TreeEntry(Struct):
 class Lister:
     """Lists the directory at `parts` of a workspace: sorted, bounded, and the levels nearest to it first.
 
-    Symlinks are named with what they say and never followed. Directories that hold others' files by the thousand are
-    named and not opened, unless they are what was asked for.
+    Symlinks are shown with their targets and never followed. Directories with thousands of generated files are listed
+    and not opened, unless they were requested.
     """
 
     def __init__(self, workspace: Workspace, parts: tuple[str, ...], check: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
 """patch_file: replaces one exact piece of a file's text.
 
-What is matched is the text as read_file shows it, so line ends of either kind match, and what is put in gets the line
-ends of its place. Bytes that are not UTF-8, a byte order mark and everything else outside the piece stay as they are.
+The text is matched as read_file shows it, so line ends of either kind match, and the replacement gets the line ends of
+its place. Bytes that are not UTF-8, a byte order mark and everything else outside the piece stay unchanged.
 """
 
 from __future__ import annotations

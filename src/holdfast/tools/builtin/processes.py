@@ -167,7 +167,7 @@ async def until_end(group: ProcessGroup, seconds: float, cancel: Cancel) -> End:
 
 
 async def to_end(group: ProcessGroup, seconds: float, cancel: Cancel) -> End:
-    """The same, but then it is over in any case."""
+    """Do the same, but stop the group afterwards in any case."""
     try:
         return await until_end(group, seconds, cancel)
     finally:

@@ -1,8 +1,8 @@
-"""Which MCP servers there are: those of `holdfast.toml`, then those of the workspace's `.mcp.json`; and which the user
-allowed.
+"""The configured MCP servers: those of `holdfast.toml`, then those of the workspace's `.mcp.json`; and the approved
+ones.
 
-`.mcp.json` is the format other clients use; what it says beyond what we know is ignored. A file that cannot be read is
-an error; one bad server in it is a server that is not used, and says why.
+`.mcp.json` is the format of other clients; unknown members are ignored. An unreadable file is an error; an invalid
+server in it is not used, with a reason.
 """
 
 from __future__ import annotations

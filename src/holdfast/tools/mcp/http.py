@@ -1,7 +1,7 @@
-"""A server at an address, spoken to over streamable HTTP by the SDK's transport, with bounds of our own.
+"""A server at an address, over streamable HTTP by the SDK's transport, with limits of our own.
 
-An answer that is too large, or packed though nobody asked for it, is an error of that call. The end of the stream on
-which the server speaks unasked is taken as a sign that it may be gone.
+An answer that is too large, or compressed without being requested so, is an error of that call. The end of the stream
+for unrequested messages is a sign that the server may be gone.
 """
 
 from __future__ import annotations

@@ -42,10 +42,10 @@ class ToolArrayOwner(Protocol):
 
 
 class Hub:
-    """The servers, started and kept. `workspace` is what servers are told when they ask where the work is.
+    """The running servers. `workspace` is the root reported to servers that ask for it.
 
     Use it as a context, or `start` and `close` it. A session takes `tools()` and is attached in the same step; from
-    then on it is told. Events go to the sessions that are attached, or to none where there is no session.
+    then on it is notified. Events go to the attached sessions, or to none if there is no session.
     """
 
     def __init__(
