@@ -134,7 +134,7 @@ def abandon(tenant: Tenant, ledger: Ledger, prepared: PlannedRequest, now: float
     pool, alone = tenant.both(prepared.request.model)
     pool.abandon(prepared.outcome, now)
     alone.abandon(prepared.alone, now)
-    _take_back(tenant, ledger, prepared)
+    _undo_last(tenant, ledger, prepared)
 
 
 def bypassed(tenant: Tenant, ledger: Ledger, request: PlanRequest, now: float) -> None:
@@ -156,8 +156,8 @@ def _enter(ledger: Ledger, prepared: PlannedRequest) -> None:
         ledger.requests += 1
 
 
-def _take_back(tenant: Tenant, ledger: Ledger, prepared: PlannedRequest) -> None:
-    """The lane's last request is the one before, or the one before that if it was cancelled too."""
+def _undo_last(tenant: Tenant, ledger: Ledger, prepared: PlannedRequest) -> None:
+    """Make the request before the cancelled one the lane's last, or an earlier one if that was cancelled too."""
     if ledger.last is None or ledger.last.call != prepared.request.call:
         tenant.cancelled[prepared.request.call] = prepared.before
         return

@@ -105,14 +105,14 @@ def lifetimes(state: Retention, settings: CacheSettings, model: ModelFacts, *, s
         return _SHORT
     if not settings.adaptive:
         return _LONG
-    confirmed, slow = _standing(state, settings)
+    confirmed, slow = _lifetime_state(state, settings)
     if not confirmed:
         return _SHORT
     return _LONG if settings.promote_recent_zone and slow else _MIXED
 
 
-def _standing(state: Retention, settings: CacheSettings) -> tuple[bool, bool]:
-    """All that lifetimes depend on: whether reads are confirmed and nothing speaks against it, and if it is slow."""
+def _lifetime_state(state: Retention, settings: CacheSettings) -> tuple[bool, bool]:
+    """Return what lifetimes depend on: whether reads are confirmed without objections, and whether it is slow."""
     confirmed = state.large or state.reads >= settings.escalate_after_reads
     return confirmed and not state.unstable and not state.cooldown, state.slow >= SLOW_GAPS
 
@@ -121,7 +121,7 @@ def changes(
     before: Retention, after: Retention, settings: CacheSettings, model: ModelFacts, *, subagent: bool = False
 ) -> tuple[RetentionChange, ...]:
     """Return the changes of a settled turn for the event."""
-    if _standing(before, settings) == _standing(after, settings):
+    if _lifetime_state(before, settings) == _lifetime_state(after, settings):
         return ()
     old = lifetimes(before, settings, model, subagent=subagent)
     new = lifetimes(after, settings, model, subagent=subagent)

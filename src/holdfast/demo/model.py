@@ -50,7 +50,7 @@ def model(turns: Sequence[DemoTurn]) -> Callable[[Request], Reply]:
 
     def reply(request: Request) -> Reply:
         if SUMMARIZE in _text(request.messages[-1]):
-            return _said(_summary(turns))
+            return _text_reply(_summary(turns))
         scouted = next((latest for message in request.messages if (latest := _scouted(_text(message)))), None)
         if scouted is not None:
             return _scout(scouted[1], request)
@@ -65,12 +65,12 @@ def _next(turn: DemoTurn, scene: _Scene, request: Request) -> Reply:
     loads = skill is not None and _loads(request, skill, before=step)
     calls = [*([("skill_load", {"name": skill})] if loads else []), *(_ours(*call) for call in turn.calls)]
     if step >= len(calls):
-        return _said(turn.answer)
+        return _text_reply(turn.answer)
     name, arguments = calls[step]
     return _calling(f"toolu_{scene.turn:03}{step:02}", name, arguments)
 
 
-def _said(text: str) -> Reply:
+def _text_reply(text: str) -> Reply:
     return Reply((Words(text),), "end", 0)
 
 
@@ -103,7 +103,7 @@ def _scout(part: str, request: Request) -> Reply:
     if not results:
         return _calling(f"toolu_{PARTS.index(part):03}", "read_file", {"path": f"{part}.py"})
     functions = _text(request.messages[-1]).count("\ndef ") + 1
-    return _said(f"{part}.py has {functions} functions; all of them give the newest first.")
+    return _text_reply(f"{part}.py has {functions} functions; all of them give the newest first.")
 
 
 def _scene(request: Request, turns: Sequence[DemoTurn]) -> _Scene:

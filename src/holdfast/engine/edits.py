@@ -67,7 +67,7 @@ def replay(body: Body, dialect: Dialect, prompt: Prompt, edits: Mapping[bytes, E
         if ref is None or is_signed(dialect, body, place):
             continue
         data = load(ref.replacement)
-        new = None if data is None else _standing(dialect, body, place, data)
+        new = None if data is None else _replacement_at(dialect, body, place, data)
         if new is None:
             forgotten[ref.block] = None
         else:
@@ -122,10 +122,10 @@ def unfit(dialect: Dialect, body: Body, wanted: Mapping[int, bytes]) -> str | No
         span = body.blocks[index]
         if is_signed(dialect, body, index):
             return f"{span.path} is signed or checked by the provider and must come back as it was"
-        new = _standing(dialect, body, index, data)
+        new = _replacement_at(dialect, body, index, data)
         if new is None:
             return f"the replacement of {span.path} is no JSON value that can stand there"
-        if any(marker.block is not None for marker in dialect.markers(_alone(body, span, data), (0,))):
+        if any(marker.block is not None for marker in dialect.markers(_single_block_body(body, span, data), (0,))):
             return f"the replacement of {span.path} carries a cache marker; leave markers to the plan"
         splices.append(Splice(span.start, span.end, new))
     after = dialect.parse(body.apply(splices), model=body.model)
@@ -206,7 +206,7 @@ class Replacements:
         return data
 
 
-def _standing(dialect: Dialect, body: Body, index: int, data: bytes) -> bytes | None:
+def _replacement_at(dialect: Dialect, body: Body, index: int, data: bytes) -> bytes | None:
     """The replacement as it stands in the place of a block; None if it cannot.
 
     Clients switch between a string and a list of one text block from turn to turn. It is the same block, so it gets the
@@ -225,7 +225,7 @@ def _standing(dialect: Dialect, body: Body, index: int, data: bytes) -> bytes | 
     if data[:1] != b"{":
         return None
     ttl = next((marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None), None)
-    alone = _alone(body, span, data)
+    alone = _single_block_body(body, span, data)
     if ttl is None or not dialect.markable(alone, 0):
         return data
     return alone.apply(dialect.place(alone, 0, cast(Ttl, ttl if ttl in MARKERS else "5m")))
@@ -254,6 +254,6 @@ def _as_content(body: Body, span: BlockSpan, block: bytes) -> bytes | None:
     return b"[" + block + b"]"
 
 
-def _alone(body: Body, span: BlockSpan, data: bytes) -> Body:
-    """A body of which only this block is asked about."""
+def _single_block_body(body: Body, span: BlockSpan, data: bytes) -> Body:
+    """Return a body with only this block."""
     return replace(body, raw=data, blocks=(replace(span, start=0, end=len(data), form="object", context=()),))

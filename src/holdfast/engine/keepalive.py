@@ -89,7 +89,7 @@ def due(state: State, lane: Lane, call: str, now: float) -> DuePing | None:
     sent = marked(pinged, DIALECTS[body.dialect], prompt, plan, model)
     ping = DuePing(lane=lane, call=call, raw=sent, ping=wanted, idle=pause, outcome=outcome)
     ledger.pings, experience.spending = keepalive.sent(ledger.pings, experience.spending, wanted, pause)
-    _keep(state, ping, "pending")
+    _store_ping(state, ping, "pending")
     return ping
 
 
@@ -113,7 +113,7 @@ def answered(state: State, due: DuePing, usage: Usage, now: float) -> Ping:
         None if entry is None or back else entry.expires,
     )
     account.book(tenant.experience.client(ledger.client), 0.0, float(cost))
-    _keep(state, due, "settled", now, billed, outcome)
+    _store_ping(state, due, "settled", now, billed, outcome)
     return Ping(due.ping.at, billed.read, cost)
 
 
@@ -122,7 +122,7 @@ def failed(state: State, due: DuePing, now: float, error: str) -> None:
     _end(due)
     ledger, experience = state.ledger(due.lane, now), state.tenant(due.lane.tenant).experience
     ledger.pings, experience.spending = keepalive.failed(ledger.pings, experience.spending, due.ping, due.idle)
-    _keep(state, due, "failed", now, error=error)
+    _store_ping(state, due, "failed", now, error=error)
 
 
 def _actual_outcome(due: DuePing, usage: Usage, pool: Pool, tolerance: float, now: float) -> Outcome:
@@ -146,7 +146,7 @@ def _end(due: DuePing) -> None:
     due.done = True
 
 
-def _keep(
+def _store_ping(
     state: State,
     due: DuePing,
     status: CallStatus,

@@ -63,7 +63,7 @@ def read_block(
         if plain is not None:
             if may_name(plain, "cache_control", 0, len(plain)):
                 return None
-            body, index = _alone(body, span, plain), 0
+            body, index = _single_block_body(body, span, plain), 0
         marks = tuple(marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None)
         if dialect.deferred(body, index):
             return ReadBlock(None, marks=marks, late=late_tool(dialect.content(body, index), with_ids))
@@ -92,7 +92,7 @@ def digest_of(body: Body, dialect: Dialect, index: int, border: bool, parts: Seq
     belong to it."""
     span, own = body.blocks[index], parts[0]
     compact = _at_once(body.dialect, span, own)
-    content = compact[0] if compact is not None else dialect.content(_alone(body, span, own, parts[1:]), 0)
+    content = compact[0] if compact is not None else dialect.content(_single_block_body(body, span, own, parts[1:]), 0)
     return _digest(span, border, content)
 
 
@@ -101,7 +101,7 @@ def _digest(span: BlockSpan, border: bool, content: bytes) -> bytes:
     return sha256(head + content).digest()[:16]
 
 
-def _alone(body: Body, span: BlockSpan, text: bytes, members: Sequence[bytes] | None = None) -> Body:
+def _single_block_body(body: Body, span: BlockSpan, text: bytes, members: Sequence[bytes] | None = None) -> Body:
     """A body with this one block. `members` replace the members of its message that belong to it."""
     context, raw = [], text
     for member in [body.raw[start:end] for start, end in span.context] if members is None else members:

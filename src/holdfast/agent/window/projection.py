@@ -170,7 +170,7 @@ def _tools_answered(state: Projection, event: TurnToolsAnswered, envelope: Envel
 def _compaction_completed(state: Projection, event: CompactionCompleted, envelope: Envelope) -> Projection:
     if event.entry:
         window = compact(state.window, event.head, event.cut, entry_from(event.entry))
-        state = _told_again(_goal_again(replace(state, window=window)))
+        state = _refresh_surfaced(_requeue_goal(replace(state, window=window)))
     return replace(
         state,
         compactions=state.compactions + 1,
@@ -185,10 +185,10 @@ def _compaction_failed(state: Projection, event: CompactionFailed, envelope: Env
 
 
 def _history_trimmed(state: Projection, event: HistoryTrimmed, envelope: Envelope) -> Projection:
-    return _told_again(_goal_again(replace(state, window=trim(state.window, event.head, event.cut))))
+    return _refresh_surfaced(_requeue_goal(replace(state, window=trim(state.window, event.head, event.cut))))
 
 
-def _told_again(state: Projection) -> Projection:
+def _refresh_surfaced(state: Projection) -> Projection:
     """At a reset set each shown entry's hash to the version that the request still contains. Entries that only a tool
     returned are dropped if the request no longer contains them. The count of deltas starts again at 0."""
     says = told_hashes(state)
@@ -198,7 +198,7 @@ def _told_again(state: Projection) -> Projection:
     )
 
 
-def _goal_again(state: Projection) -> Projection:
+def _requeue_goal(state: Projection) -> Projection:
     """Queue the current goal again if its entry is no longer in the window."""
     goals = [entry.text for entry in state.window.entries if isinstance(entry, GoalInjection)]
     said_goal = goals[-1] if goals else ""

@@ -251,7 +251,7 @@ def checked(plan: Plan, situation: Situation, *, strict: bool) -> Plan:
     """
     if plan.marks == situation.prompt.marks:
         return plan  # all of them are the client's
-    clients, ours, faults = _sorted_out(plan, situation)
+    clients, ours, faults = _split_marks(plan, situation)
     if faults and strict:
         raise IllegalPlanError(f"plan of {plan.strategy}: {'; '.join(faults)}; the strategy must not plan this.")
     floor, ends = situation.model.floor, situation.prompt.ends
@@ -260,7 +260,7 @@ def checked(plan: Plan, situation: Situation, *, strict: bool) -> Plan:
     dropped = [*faults, *(f"block {m.block}: {ends[m.block]} tokens, below the floor of {floor}" for m in small)]
     legal = list(clients)
     for mark in preferred(situation.prompt, ours, situation.pinned):
-        fault = _against(mark, legal, plan, situation)
+        fault = _conflict(mark, legal, plan, situation)
         if fault is None:
             legal.append(mark)
         elif strict:
@@ -273,7 +273,7 @@ def checked(plan: Plan, situation: Situation, *, strict: bool) -> Plan:
     return replace(plan, marks=tuple(legal), dropped=tuple(dict.fromkeys((*plan.dropped, *dropped))))
 
 
-def _sorted_out(plan: Plan, situation: Situation) -> tuple[list[Mark], list[Mark], list[str]]:
+def _split_marks(plan: Plan, situation: Situation) -> tuple[list[Mark], list[Mark], list[str]]:
     """Split the markers into the client's and our valid ones, with the problems of the rest."""
     unmatched = list(situation.prompt.marks)
     clients, ours, faults = [], [], []
@@ -281,14 +281,14 @@ def _sorted_out(plan: Plan, situation: Situation) -> tuple[list[Mark], list[Mark
         if mark in unmatched:
             unmatched.remove(mark)
             clients.append(mark)
-        elif (fault := next(_alone(mark, situation), None)) is None:
+        elif (fault := next(_faults(mark, situation), None)) is None:
             ours.append(mark)
         else:
             faults.append(fault)
     return clients, ours, faults
 
 
-def _alone(mark: Mark, situation: Situation) -> Iterator[str]:
+def _faults(mark: Mark, situation: Situation) -> Iterator[str]:
     """Yield the problems of a marker, regardless of others."""
     model, blocks = situation.model, situation.prompt.blocks
     if not takes_markers(model):
@@ -303,7 +303,7 @@ def _alone(mark: Mark, situation: Situation) -> Iterator[str]:
         yield f"block {mark.block}: {model.ref} has no TTL {mark.ttl!r}"
 
 
-def _against(mark: Mark, kept: Sequence[Mark], plan: Plan, situation: Situation) -> str | None:
+def _conflict(mark: Mark, kept: Sequence[Mark], plan: Plan, situation: Situation) -> str | None:
     """Return the conflict of a marker with those already accepted, or None."""
     model, prompt = situation.model, situation.prompt
     if any(other.block == mark.block for other in kept):

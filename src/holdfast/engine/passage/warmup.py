@@ -26,8 +26,8 @@ _SMALL = {
 }
 
 
-def _still() -> float:
-    """A clock for work that may take as long as it takes."""
+def _frozen_clock() -> float:
+    """Return a constant time, for work without a time limit."""
     return 0.0
 
 
@@ -35,6 +35,6 @@ def _still() -> float:
 def warm_up() -> None:
     """A request in each dialect that goes nowhere, through an engine of its own. Once in a process."""
     load_patterns()
-    passages = Passages(EngineCore(), Identities(bytes(32)), Settings(), timers=Timers(_still, _still))
+    passages = Passages(EngineCore(), Identities(bytes(32)), Settings(), timers=Timers(_frozen_clock, _frozen_clock))
     for name, (raw, model) in _SMALL.items():
         passages.begin(Incoming("POST", "/", "", (), raw), DIALECTS[name], model).cut()

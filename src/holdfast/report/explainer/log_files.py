@@ -35,7 +35,7 @@ def explain(
     the home directory are read. `session` is how the names of the sessions to count begin; `model` and `tier` are those
     of requests whose log names none. A break loses more tokens than `min_tokens`.
     """
-    paths, records = _sorted_out(logs)
+    paths, records = _split_files(logs)
     if tier and tier not in SERVICES:
         raise HoldfastError(f"explain knows no tier {tier!r}; give one of {', '.join(sorted(SERVICES))}")
     window = RequestWindow(_seconds("since", since), _seconds("until", until), session)
@@ -87,7 +87,7 @@ def unreadable(report: ExplainReport) -> HoldfastError:
     )
 
 
-def _sorted_out(logs: Sequence[object]) -> tuple[list[Path], list[Iterable[object]]]:
+def _split_files(logs: Sequence[object]) -> tuple[list[Path], list[Iterable[object]]]:
     paths: list[Path] = []
     records: list[Iterable[object]] = []
     for each in logs:

@@ -149,10 +149,10 @@ def _stored_findings(store: SqliteStore, tenant: str, session: str, calls: list[
     ids = {call.id for call in calls}
     start, end = calls[0].started_at, max(max(call.ended_at or 0, call.started_at) for call in calls) + _LATE
     breaks = store.breaks(tenant, session=session, start=start, end=end, limit=_MOST_BREAKS)
-    return {each.call: _told(each) for each in breaks if each.call in ids}
+    return {each.call: _finding(each) for each in breaks if each.call in ids}
 
 
-def _told(break_: Break) -> LoggedBreak:
+def _finding(break_: Break) -> LoggedBreak:
     try:
         cure = msgspec.json.decode(break_.data or b"{}", type=_Cure)
     except (msgspec.DecodeError, UnicodeDecodeError):  # written by another version
