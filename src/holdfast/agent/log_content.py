@@ -153,7 +153,7 @@ def _folded(state: Projection, envelope: Envelope, *, whole: bool) -> Projection
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether this is what a killed process, or a lost file system block, leaves at the end of a file."""
+    """Return whether it is the incomplete end of a file that a killed process, or a lost file system block, leaves."""
     begun = line.rstrip(b"\0")
     try:
         msgspec.json.decode(begun, type=msgspec.Raw)

@@ -118,7 +118,7 @@ def _name(ref: str) -> str:
 
 
 def _is_part(part: str, name: str) -> bool:
-    """Whether whole words of a name are meant."""
+    """Return whether the part matches whole words of the name."""
     for match in re.finditer(re.escape(part), name):
         start, end = match.span()
         begins = start == 0 or name[start - 1] == "-"

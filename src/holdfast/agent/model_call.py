@@ -256,8 +256,7 @@ _ELSEWHERE = frozenset((401, 402, 403, 404))
 
 
 def retryable(status: int | None, headers: Mapping[str, str] | None = None) -> bool:
-    """Whether sending the same again may help; None or 0 is a connection that failed. The service's own word counts
-    most."""
+    """Return whether a retry may help; None or 0 is a failed connection. The server's own header takes precedence."""
     header = (headers or {}).get("x-should-retry", "").strip().lower()
     if header in ("true", "false"):
         return header == "true"
@@ -265,8 +264,8 @@ def retryable(status: int | None, headers: Mapping[str, str] | None = None) -> b
 
 
 def falls_back(status: int | None) -> bool:
-    """Whether the next model of the chain is asked when sending again has not helped. What is wrong with the request
-    itself (400, 413, 422) is wrong everywhere."""
+    """Return whether to try the next model of the chain after failed retries. Errors of the request itself (400, 413,
+    422) are the same for every model."""
     return not status or status in _AGAIN or status in _ELSEWHERE or 500 <= status <= 599
 
 

@@ -113,7 +113,7 @@ class Session:
         self._surfaced: list[Envelope] = []
         """Events of the knowledge store from tools whose answers are not in the log yet."""
         self.redeclared = False
-        """Whether the tools array is another one than the log says."""
+        """Whether the tools array differs from the logged one."""
         self._stored = (b"", "")
         self._watch, self._cancel = Watch(), Cancel()
         self._turn, self._asking = asyncio.Lock(), Cancel()
@@ -147,7 +147,7 @@ class Session:
 
     @property
     def amnesia(self) -> bool:
-        """Whether memory is read here and not written: said when the session began, or set since."""
+        """Whether memory is read but not written: set at the session's start or later."""
         composed = self.state.composed
         return self._amnesia or self.settings.memory.amnesia or (composed is not None and composed.amnesia)
 

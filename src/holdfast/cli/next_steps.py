@@ -96,7 +96,7 @@ def logs(environ: Mapping[str, str]) -> list[str]:
 
 
 def _there(path: Path) -> bool:
-    """Whether it exists; not where nobody may look, or where the name is too long to be one."""
+    """Return whether it exists; False if it cannot be accessed or the name is too long."""
     try:
         return path.exists()
     except OSError:
@@ -104,7 +104,7 @@ def _there(path: Path) -> bool:
 
 
 def has_store(environ: Mapping[str, str]) -> bool:
-    """Whether something was stored in the usual place; where a file or variable names another, nobody looks here."""
+    """Return whether the store at the default place has data; stores that a file or variable names are not checked."""
     home = _home(environ)
     try:
         return ((_named(environ, "HOLDFAST_HOME", home) or home / ".holdfast") / "holdfast.db").stat().st_size > 0

@@ -82,8 +82,8 @@ def _not_to_be_closed(home: Path, mode: int, target: os.stat_result, workspace: 
 
 
 def _is_shared(home: Path, workspace: Path | None) -> bool:
-    """Whether other programs and people need what lies there: the root, directories for all, a home, a workspace, a
-    directory of a repository, unless its name says that it is ours."""
+    """Return whether other programs or people need the directory: the root, a shared or home directory, a workspace, a
+    directory in a repository, unless its name shows that it is ours."""
     place = home.resolve()
     if place == Path(place.anchor) or (place / ".git").exists():
         return True

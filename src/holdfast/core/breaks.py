@@ -190,7 +190,7 @@ def _explain(
 
 
 def allowed(reset: str | None, divergence: Divergence | None) -> bool:
-    """Whether a reset's reason speaks of the place where the prefix parts (law 5)."""
+    """Return whether a reset's reason covers the place of the divergence (law 5)."""
     if reset is None or divergence is None:
         return False
     parts = CAUSES[reset].parts if reset in CAUSES else ()

@@ -123,7 +123,7 @@ def tests_the_long(outcome: Outcome, gap: float | None) -> bool:
 
 
 def is_late(outcome: Outcome, gap: float | None, read: int) -> bool:
-    """Whether a request has read what should have been gone since the short lifetime was over."""
+    """Return whether a request has read an entry after its short lifetime."""
     late = gap is not None and SHORT < gap <= pauses().provider.short[-1][0]
     return late and read > 0 and not outcome.read
 
@@ -134,7 +134,7 @@ def conversations(experience: Experience) -> float:
 
 
 def supported(experience: Experience) -> bool:
-    """Whether a conversation of the tenant has come back between the two lifetimes."""
+    """Return whether a conversation of the tenant was continued between the two lifetimes."""
     return any(client.gaps.user[1] or client.gaps.tools[1] for client in experience.clients.values())
 
 

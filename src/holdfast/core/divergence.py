@@ -200,12 +200,12 @@ def _what(
 
 
 def _is_answer(block: Block) -> bool:
-    """Whether the model said this. Items of OpenAI's Responses that are no messages have no role."""
+    """Return whether the block is the model's. Items of OpenAI's Responses that are not messages have no role."""
     return block.role in _ANSWERS or (not block.role and (block.kind == "reasoning" or block.kind.endswith("_call")))
 
 
 def _left_out(prompt: Prompt, index: int) -> bool:
-    """Whether the body has a block in front of this one that the cache is not shown."""
+    """Return whether the body has a block before this one that the cache does not see."""
     return bool(prompt.origin) and index > 0 and prompt.origin[index] - prompt.origin[index - 1] > 1
 
 

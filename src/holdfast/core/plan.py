@@ -80,7 +80,7 @@ class Sent(Struct, frozen=True):
         return SECTIONS[self.sections[index]]
 
     def departs(self, prompt: Prompt) -> bool:
-        """Whether the prompt goes another way before one of the two ends."""
+        """Return whether the prompt diverges before the end of both."""
         return self.common_blocks(prompt) < min(len(self), len(prompt.blocks))
 
 

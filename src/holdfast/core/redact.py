@@ -64,12 +64,12 @@ def without_secrets(text: str, *, dense: bool = True) -> str:
 
 
 def holds_secret(text: str) -> bool:
-    """Whether something in a text has the shape of a credential, or stands where one is named."""
+    """Return whether a text has the shape of a credential, or a value where one is named."""
     return _NAMED.search(text) is not None or _SHAPED.search(text) is not None or holds_key(text)
 
 
 def secret_in(text: str, start: int, end: int) -> bool:
-    """Whether a part of a text is one of a credential's, or stands where one is named."""
+    """Return whether a part of a text belongs to a credential, or to a value where one is named."""
     spans = [match.span(1) for match in _NAMED.finditer(text)] + [match.span() for match in _SHAPED.finditer(text)]
     return any(first < end and start < last for first, last in (*spans, *key_spans(text)))
 

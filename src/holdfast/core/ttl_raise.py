@@ -1,6 +1,6 @@
-"""Whether a long marker behind a short-lived prefix makes all of it live long: learned from verdicts, per route.
+"""Whether a long marker after a short-lived prefix extends the life of all of it: learned from verdicts, per route.
 
-No source settles it (KNOB `ttl_raise`). An entry with a long marker behind a short one is a test as soon as it is used
+No source settles it (KNOB `ttl_raise`). An entry with a long marker after a short one is a test as soon as it is used
 again after the short lifetime and before the long one: either it is read, or it is not.
 """
 

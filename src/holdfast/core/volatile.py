@@ -117,17 +117,17 @@ def joined(parts: Sequence[str], values: Sequence[str]) -> str:
 
 
 def tells_use(text: str) -> bool:
-    """Whether a text has a word by which a meter is known."""
+    """Return whether a text has a word that identifies a meter."""
     return _use.search(text) is not None
 
 
 def is_rule(text: str) -> bool:
-    """Whether a text lays down a rule: the numbers in it were chosen by somebody."""
+    """Return whether a text states a rule: the numbers in it were chosen by a person."""
     return _rule.search(text) is not None
 
 
 def is_git(text: str) -> bool:
-    """Whether a text speaks of the state of a repository."""
+    """Return whether a text is about the state of a repository."""
     return _about_git.search(text) is not None
 
 

@@ -34,7 +34,7 @@ UNREACHED = " cannot be reached "
 
 
 def upstream(name: str, address: str) -> Iterator[CheckResult]:
-    """Whether a connection can be made; whatever stands behind it, nothing is asked of it."""
+    """Report whether a connection can be made; nothing is sent."""
     shown = printable(shown_address(address))
     try:
         parts, through = urlsplit(address), None

@@ -158,8 +158,8 @@ def _edited(
 
 
 def _comes_back(last: Sent, theirs: Prompt, ours: Prompt) -> bool:
-    """Whether this request parts from the lane's last one, which was the client's own, past us, at a block that is not
-    the client's: at what is repaired or edited again."""
+    """Return whether this request diverges from the lane's last one, which was the client's own and bypassed us, at a
+    block that is not the client's: one that is repaired or edited again."""
     same = last.common_blocks(ours)
     here = slice(same, same + 1)
     return same < len(last) and _digests(ours.blocks[here]) != _digests(theirs.blocks[here])

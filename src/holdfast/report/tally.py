@@ -52,7 +52,7 @@ def judged(call: Call) -> StoredVerdict:
 
 
 def is_estimated(call: Call) -> bool:
-    """Whether a part of a call's usage is an estimate: its answer was cut, or still comes."""
+    """Return whether a call's usage is partly estimated: its answer was cut off, or is still arriving."""
     return has_estimate(call.verdict)
 
 

@@ -300,7 +300,7 @@ def _incoming(request: Any) -> Incoming:
 
 
 def _waits(passages: Passages, incoming: Incoming) -> bool:
-    """Whether memory may be given to a request: as the settings of the agent that it names say, or the general ones."""
+    """Return whether a request may get memory, by the settings of the agent that it names or the general ones."""
     if passages.remembering is None:
         return False
     named = incoming.named().get("x-holdfast-agent", "")

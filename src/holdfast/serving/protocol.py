@@ -238,7 +238,7 @@ class Protocol(HttpToolsProtocol):
             self.transport.write(_ZERO)
 
     def _look(self, pause: float) -> None:
-        """Whether a reset has come: nothing is read any more that would tell."""
+        """Abort if the client has reset the connection, since no read would show it; otherwise look again later."""
         if self.lost or self.transport.is_closing():
             return
         if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
@@ -366,5 +366,5 @@ def arrived_of(scope: Mapping[str, Any]) -> Arrived:
 
 
 def ends_with_mark(scope: Mapping[str, Any]) -> bool:
-    """Whether a request's target ends with a question mark and no query, which the scope of a request does not say."""
+    """Return whether a request's target ends with an empty query, which its scope does not show."""
     return not scope["query_string"] and "mark" in scope.get("extensions", {}).get(CONNECTION, {})

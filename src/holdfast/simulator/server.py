@@ -66,7 +66,7 @@ class SimulatorServer(uvicorn.Server):
 
 
 def _thinking(frame: FrameType | None) -> bool:
-    """Whether a script is just asked for a reply, which may take for ever."""
+    """Return whether a script is computing a reply, which may take for ever."""
     while frame is not None and frame.f_code is not respond_to.__code__:
         frame = frame.f_back
     return frame is not None

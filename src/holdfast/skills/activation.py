@@ -75,8 +75,8 @@ class Activation(Struct, frozen=True, kw_only=True):
         )
 
     def stands_in(self, result: ToolResult) -> bool:
-        """Whether this result holds its text, whatever was joined to it. By its text alone: some dialects have no ids,
-        and who decodes a conversation anew gets others."""
+        """Return whether this result contains the body, with whatever joined to it. Only the text counts: some dialects
+        have no ids, and decoding a conversation again gives new ones."""
         heading = skill_heading(self.name, self.source)
         for text in (block.text for block in result.content if isinstance(block, Text)):
             at = text.find(heading)

@@ -57,7 +57,7 @@ def read_verdict(data: bytes | None) -> StoredVerdict:
 
 
 def has_estimate(verdict: bytes | None) -> bool:
-    """Whether a part of a call's usage is an estimate: its answer was cut, or still comes."""
+    """Return whether a call's usage is partly estimated: its answer was cut off, or is still arriving."""
     return verdict is not None and b'"estimated":true' in verdict
 
 

@@ -1,7 +1,7 @@
-"""Whether a call that changes something may run: by the settings, by what was decided before, or by asking.
+"""Whether a call that changes something may run: by the settings, by an earlier decision, or by asking the user.
 
-A refusal wins wherever two sources disagree, and whatever goes wrong is a refusal. Questions of one session are asked
-one at a time; who waits for his turn may find his question answered.
+A refusal wins if two sources disagree, and any error is a refusal. Questions of one session are asked one at a time; a
+waiting one may have been answered by the one before.
 """
 
 from __future__ import annotations

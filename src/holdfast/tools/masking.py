@@ -258,7 +258,7 @@ def _is_masked(each: Observation, already: Collection[bytes]) -> bool:
 
 
 def _may_go(each: Observation, settings: MaskSettings) -> bool:
-    """Whether a result may be cleared at all. One whose call is not there may be anybody's."""
+    """Return whether a result may be cleared at all. A result without its call may be of any tool."""
     names = {each.tool, each.call.via}
     if not each.plain or each.call.at < 0 or names & PROTECTED or names & set(settings.protected):
         return False

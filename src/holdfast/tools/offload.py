@@ -81,7 +81,7 @@ class _Layout(Struct, frozen=True):
 
 
 def is_reference(text: str) -> bool:
-    """Whether this is what an offloaded result left behind. Such a text is not offloaded or masked again."""
+    """Return whether a text refers to an offloaded result. It is not offloaded or masked again."""
     return text.startswith(PREFIX)
 
 

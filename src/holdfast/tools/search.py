@@ -150,7 +150,7 @@ def parameters(schema: bytes) -> list[str]:
 
 
 def _contains(tool: Tool, terms: Sequence[str]) -> bool:
-    """Whether a part of a word was asked for, where no whole one is found."""
+    """Return whether a tool's text contains a term as a part of a word."""
     text = f"{tool.name} {tool.description}".casefold()
     return any(word in text for word in terms if len(word) > 2)
 

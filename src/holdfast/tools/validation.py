@@ -1,10 +1,10 @@
-"""Whether a call can be run: a tool has its name, its input is an object that fits the tool's schema; and what is wrong
-with it in words a model can act on.
+"""Whether a call can be run: a tool has its name, its input is an object that fits the tool's schema; and the errors in
+words on which a model can act.
 
-A schema may come from a stranger: one that is no schema, refers to another document or cannot be applied makes the call
-fail with a text, and nothing is ever fetched. A stranger's regular expressions are not applied: one that backtracks for
-ever would block the whole process, and its server checks the input itself. For the same reason references are counted:
-a few lines of them can stand for unbounded work. Compiled schemas are cached.
+A schema may be untrusted: one that is invalid, refers to another document or cannot be applied makes the call fail with
+a text, and nothing is ever fetched. Untrusted regular expressions are not applied: one that backtracks for ever would
+block the whole process, and its server checks the input itself. For the same reason references are counted: a few lines
+of them can mean unbounded work. Compiled schemas are cached.
 """
 
 from __future__ import annotations

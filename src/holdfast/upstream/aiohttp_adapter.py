@@ -306,7 +306,7 @@ class Reuse:
             return None
 
     def is_over(self) -> bool:
-        """Whether the connection cannot be used: it has ended, or holds something that nobody asked for."""
+        """Return whether the connection is unusable: it has ended, or holds unrequested data."""
         assert _PEEK is not None
         try:
             self._socket.recv(1, _PEEK)

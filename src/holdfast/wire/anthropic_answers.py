@@ -134,7 +134,7 @@ class _Block:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether this is a call whose input is incomplete, as the last block's is where the output limit was met."""
+        """Return whether this is a call with incomplete input, such as the last block at the output limit."""
         if self.kind != _CALL or self._whole:
             return False
         return not is_object("".join(self._grown.get("input", ())))

@@ -151,8 +151,8 @@ def tool_spans(raw: bytes, pos: int, tools: Sequence[Raw]) -> tuple[list[BlockSp
 
 
 def is_border(blocks: Sequence[BlockSpan], index: int) -> bool:
-    """Whether a message, or the system text, begins with this block. Tools have no borders: some of them are no part of
-    the prefix, and what comes after those is the same with and without them."""
+    """Return whether a message, or the system text, begins with this block. Tools have no borders: some of them are not
+    part of the prefix, and what follows those is the same with and without them."""
     span = blocks[index]
     if span.section == "tools":
         return False

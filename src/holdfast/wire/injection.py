@@ -172,7 +172,7 @@ def _is_result(body: Body, index: int) -> bool:
 
 
 def _is_text(body: Body, index: int) -> bool:
-    """Whether a block is a text of the user's in a message that can have others beside it."""
+    """Return whether a block is a user's text in a message that can have several blocks."""
     block = body.blocks[index]
     if block.role != "user" or not (".content[" in block.where or ".parts[" in block.where):
         return False

@@ -73,7 +73,7 @@ def _member(key: str, value: Any) -> str:
 
 
 def signed(raw: bytes) -> bool:
-    """Whether a block carries a signature: such a block is the provider's and goes back as it came."""
+    """Return whether a block has a signature: it is the provider's and must be sent back unchanged."""
     if not any(scan.may_name(raw, name, 0, len(raw)) for name in _SIGNED):
         return False
     try:
@@ -92,7 +92,7 @@ def signed(raw: bytes) -> bool:
 
 
 def own_tool(body: Body, index: int) -> bool:
-    """Whether a tool is the client's own, not one of the provider's, and may stand anywhere in the list."""
+    """Return whether a tool is the client's own, not one of the provider's, and may be anywhere in the list."""
     block = body.blocks[index]
     if block.section != "tools" or block.context:
         return False
@@ -295,7 +295,7 @@ def split(body: Body, index: int, text: str, at: int) -> list[Splice]:
 
 
 def takes_text(body: Body, index: int) -> bool:
-    """Whether a text can be put behind a block."""
+    """Return whether a text can be inserted after a block."""
     return _place(body, index) is not None
 
 

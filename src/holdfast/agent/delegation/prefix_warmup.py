@@ -13,8 +13,8 @@ _WARM = 0.9
 
 
 def fills(prepared: PreparedCall) -> bool:
-    """Whether this first request of a sub-agent makes others like it cheaper: it writes, or leaves behind, what they
-    would read. Where it reads all of that itself, nobody has to wait."""
+    """Return whether this first request of a sub-agent makes others like it cheaper: it writes, or leaves cached, what
+    they would read. If it reads all of that itself, no one has to wait."""
     outcome, model = prepared.core.outcome, prepared.core.request.model
     ends = outcome.prompt.ends
     if model.caching == "none" or len(ends) < 2:

@@ -33,8 +33,8 @@ class ChatCommand(Struct, frozen=True):
 
 
 def is_command(line: str) -> bool:
-    """Whether a line is one. Two slashes begin a message, and so does a path, which has a second one in its first
-    word."""
+    """Return whether a line is a command. Two slashes begin a message, and so does a path, which has a second slash in
+    its first word."""
     word = line.split(maxsplit=1)[0] if line.strip() else ""
     return word.startswith("/") and "/" not in word[1:]
 

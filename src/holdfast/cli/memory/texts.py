@@ -96,7 +96,7 @@ def _reason(problem: Exception) -> str:
 
 
 def can_edit() -> bool:
-    """Whether somebody sits at a terminal, so that an editor can be opened."""
+    """Return whether an editor can be opened: input and output are a terminal."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 

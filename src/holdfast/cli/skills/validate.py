@@ -184,7 +184,7 @@ class _Check:
 
 
 def _is_skill(path: Path) -> bool:
-    """Whether a directory has a SKILL.md, also one that is misspelt: that is to be told."""
+    """Return whether a directory has a SKILL.md, including a misspelt one, which is reported."""
     try:
         return any(name.lower() == FILE.lower() for name in os.listdir(path))  # noqa: PTH208
     except OSError:

@@ -278,8 +278,7 @@ def _kinds(case: Case) -> tuple[str, ...]:
 
 
 def _differ_in_numbers(case: Case) -> bool:
-    """Whether the lines are the same but for numbers that nobody has laid down. Of lines that were cut the ends are
-    left aside."""
+    """Return whether the lines differ only in numbers that no rule sets. The ends of cut lines are ignored."""
     if not case.texts or case.old_cut != case.new_cut or volatile.is_rule(case.old):
         return False
     old, new = _number.sub("\0", case.old), _number.sub("\0", case.new)

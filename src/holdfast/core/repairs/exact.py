@@ -214,7 +214,7 @@ def _either(sentence: str) -> re.Match[str] | None:
 
 
 def _speaks_of_now(above: Above) -> bool:
-    """Whether a time that stands here can only be the present one."""
+    """Return whether a time in this place can only be the present one."""
     return _environment(words(above.headings[-1])) is not None if above.headings else not above.titled
 
 

@@ -81,7 +81,7 @@ class Difference(Struct, frozen=True):
 
     @property
     def splits(self) -> bool:
-        """Whether the beginning can be kept by cutting the text in two."""
+        """Whether the beginning can be kept by splitting the text."""
         return not self.repairable and self.stable > 0 and not self.values
 
 

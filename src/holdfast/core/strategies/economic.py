@@ -234,7 +234,7 @@ def _bare_head(situation: Situation, state: _State) -> int:
 
 
 def _may_probe(situation: Situation, new: int, tail: int) -> bool:
-    """Whether it is unknown how this route treats a long marker behind a short one, and worth a little to know."""
+    """Return whether the route's treatment of a long marker after a short one is unknown, and a test is cheap."""
     model = situation.model
     if situation.experience is None or model.knobs.ttl_raise is None or new > _SMALL * situation.prompt.ends[tail]:
         return False
@@ -243,7 +243,7 @@ def _may_probe(situation: Situation, new: int, tail: int) -> bool:
 
 
 def _probing(situation: Situation, tail: int) -> bool:
-    """Whether a test is still in easy reach: it goes on, and no other is bought."""
+    """Return whether a test is still within reach: it continues, and no other one is bought."""
     model, prompt, now = situation.model, situation.prompt, situation.now
     lives = {ttl.name: ttl.seconds for ttl in model.ttls}
     entries = situation.pool.known(prompt.keys)

@@ -143,7 +143,7 @@ class BodyMemory:
         return None if earlier is None or now is None or at is None else Pair(earlier, at, now)
 
     def knows(self, lane: LaneName) -> bool:
-        """Whether the lane goes on from a request that was seen."""
+        """Return whether the lane continues a request that was seen."""
         return lane in self._lanes
 
     def parsed(self, record: LoggedRequest) -> Body | None:

@@ -146,8 +146,8 @@ class Explainer:
         self._billed(_Request(session, lane, record, lane.as_written(usage), inside), seen)
 
     def _departs(self, session: SessionTally, lane: LaneUsage, usage: Usage | None) -> bool:
-        """Whether a lane of an earlier file may not be the one of this name here: a read of all that it had covered
-        proves it. What is only worked out proves nothing."""
+        """Return whether a lane of an earlier file may differ from the one of this name here: only a billed read of all
+        that it had covered proves that it is the same."""
         return not session.billed or (usage is not None and bool(usage.prompt and lane.lost(usage, self._least)))
 
     def _billed(self, request: _Request, seen: ComparedBody | None) -> None:

@@ -221,8 +221,8 @@ def cause_of(lane: LaneUsage, usage: Usage, at: float | None, expired: float | N
 
 
 def lost_by_provider(before: LaneUsage, usage: Usage, found_expected: int) -> bool:
-    """Whether a request proves that what the one before it could not read was still there: it reads more than that one
-    left behind, and all that had been expected."""
+    """Return whether a request proves that what the previous one could not read was still alive: it reads more than
+    that one left cached, and all that had been expected."""
     return before.exact and usage.read > before.covered and usage.read >= found_expected
 
 

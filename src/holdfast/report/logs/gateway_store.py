@@ -51,7 +51,7 @@ class _Cure(Struct):
 
 
 def is_mine(path: Path, start: bytes) -> bool:
-    """Whether a file is a database of this project; what else is kept in SQLite is somebody else's."""
+    """Return whether a file is a database of this project and not another SQLite file."""
     return start.startswith(_SQLITE) and start[_ID_AT : _ID_AT + 4] == APPLICATION_ID.to_bytes(4, "big")
 
 

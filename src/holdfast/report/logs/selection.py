@@ -125,7 +125,7 @@ def is_ping(record: LoggedRequest, origin: str) -> bool:
 
 
 def is_known(record: LoggedRequest) -> bool:
-    """Whether enough is known of a request to replay it."""
+    """Return whether a request has enough data to replay it."""
     return record.body is not None or (record.usage is not None and record.usage.prompt > 0)
 
 

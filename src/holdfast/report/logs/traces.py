@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from holdfast.records import Message, Request, ToolResult, Usage
 
 Kind = Literal["user", "tools"]
-"""Whether a request follows a user turn or stands inside a tool loop."""
+"""Whether a request follows a user turn or is inside a tool loop."""
 
 Role = Literal["user", "assistant", "system", "tool"]
 

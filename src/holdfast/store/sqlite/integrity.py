@@ -1,6 +1,6 @@
-"""Whether a store is whole: page by page and file by file; and, of one that is open, whether it is still there.
+"""Whether a store is complete: page by page and file by file; and for an open one, whether it still exists.
 
-Both look as a stranger would: with a fresh connection, whose pages come from the file and not from memory.
+Both use a fresh connection, whose pages come from the file and not from memory.
 """
 
 from __future__ import annotations

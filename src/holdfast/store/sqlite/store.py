@@ -235,7 +235,7 @@ class SqliteStore(SessionQuestions, CallQuestions, ActivityQuestions, HourQuesti
         return Pruned(before=before, blobs=0, **counts)
 
     def gives_back(self) -> bool:
-        """Whether pages can be given back one by one: not in a store of 0.1.0 that was never written anew."""
+        """Whether pages can be released one by one: not in a store of 0.1.0 that was never rewritten."""
         with self.readers.snapshot() as connection:
             return space.is_incremental(connection)
 

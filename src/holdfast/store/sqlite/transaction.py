@@ -163,12 +163,12 @@ _NUMBER = struct.Struct("<Q")
 
 
 class ChangeCounter:
-    """Whether another process has written: a number beside the database that every process moves on when it commits.
+    """Whether another process has written: a number beside the database that every process increments when it commits.
 
-    Asking the database costs a statement, and while the writer is at work a wait; a number in shared memory costs
-    nothing. It is changed under the write lock, so it says at once that a commit is under way; that it is done is
-    certain when the next transaction of our own has begun. What a process that does not keep the number has written is
-    found then too, by SQLite's own count. Without a place for the number nothing is ever certain.
+    Asking the database costs a statement, and a wait while the writer works; a number in shared memory costs nothing.
+    It is changed under the write lock, so it shows at once that a commit is in progress; that it is done is certain
+    when the next transaction of our own has begun. Writes of a process that does not maintain the number are found then
+    too, by SQLite's own count. Without a place for the number nothing is ever certain.
     """
 
     def __init__(self, path: Path) -> None:

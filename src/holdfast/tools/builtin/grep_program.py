@@ -114,7 +114,7 @@ def rules(content: str) -> tuple[IgnoreRule, ...]:
 
 
 def ignored(path: tuple[str, ...], directory: bool, levels: tuple[IgnoreLevel, ...]) -> bool:
-    """Whether the last rule that speaks of a path leaves it out; rules nearer to it come later."""
+    """Return whether the last matching rule ignores a path; rules nearer to it come later."""
     verdict = False
     for level in levels:
         below = "/".join(path[level.depth :])

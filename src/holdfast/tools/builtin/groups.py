@@ -238,7 +238,7 @@ def _exit_descriptor(process: int) -> int | None:
 
 
 def _alive(group: int) -> bool:
-    """Whether a process of the group runs. Dead ones that nobody has waited for are members still, and do not count."""
+    """Return whether a process of the group runs. Zombies are still members, and do not count."""
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):
