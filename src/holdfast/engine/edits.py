@@ -139,7 +139,7 @@ def unfit(dialect: Dialect, body: Body, wanted: Mapping[int, bytes]) -> str | No
 
 
 def is_signed(dialect: Dialect, body: Body, index: int) -> bool:
-    """Whether a block must come back as it was: thinking, and whatever holds a signature or encrypted content."""
+    """Return whether a block must stay unchanged: thinking, or content with a signature or encryption."""
     text = body.text(body.blocks[index])
     return dialect.kind(body, index) in FINAL or _signed(text) is not None
 

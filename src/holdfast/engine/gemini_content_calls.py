@@ -118,7 +118,7 @@ def answered(status: int, raw: bytes) -> Answered | None:
 
 
 def is_lost(status: int, raw: bytes) -> bool:
-    """Whether an error says that the object a request names is gone: then the original request is sent."""
+    """Return whether the error is that the named object is gone: the original request is sent then."""
     return status in (403, 404) and "CachedContent not found" in _DIALECT.read_error(status, raw).message
 
 

@@ -266,7 +266,7 @@ class Persistence:
         return (lane.tenant, lane.id) in self._lanes
 
     def remembers(self, lane: Lane) -> bool:
-        """Whether something is known of a lane, here or in the store."""
+        """Return whether a lane is known, in memory or in the store."""
         return self.known(lane) or bool(self._stored_version(lane.tenant, lane.id))
 
     def end_lane(self, lane: Lane, now: float) -> None:

@@ -73,7 +73,7 @@ def proves(config: Config, address: str, serves: bytes) -> bool:
 
 
 def answers(config: Config) -> bool:
-    """Whether a gateway, anybody's, listens where this installation's would."""
+    """Return whether any gateway listens at this installation's address."""
     return bool(config.settings.gateway.port) and "status" in _health(address(config))
 
 

@@ -143,7 +143,7 @@ def outside(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def subscribed(command: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether Claude Code is logged in with a subscription, as far as its environment and files say."""
+    """Return whether Claude Code is logged in with a subscription, by its environment and files."""
     if program_of(command).client != "claude":
         return False
     environ = environment(command, environ)

@@ -55,8 +55,8 @@ class OriginPolicy:
         self._is_ours = lru_cache(_REMEMBERED)(self._judge_host)
 
     def judge(self, method: str, headers: RawHeaders, *, own: bool = False) -> Caller:
-        """Whether a request may come in. A header that came twice is judged by each of its values. What is the
-        gateway's `own` is for its own pages only."""
+        """Decide whether a request is allowed. Every value of a repeated header counts. The gateway's `own` resources
+        are for its own pages only."""
         hosts, origins, sites = [], [], []
         for name, value in headers:
             if name == b"host":
@@ -100,7 +100,7 @@ class OriginPolicy:
 
 
 def _is_same(origin: str, hosts: Sequence[str]) -> bool:
-    """Whether a page is one of ours: it comes from where its request goes."""
+    """Return whether a page is one of ours: its origin is the host of its request."""
     try:
         parts = urlsplit(origin)
     except ValueError:

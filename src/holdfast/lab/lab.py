@@ -293,7 +293,7 @@ class Lab:
         return played
 
     def _bodies(self, sessions: Sequence[Trace], course: Course) -> bool:
-        """Whether whole requests go through the whole engine: all of an author or none, since it learns from each."""
+        """Return whether whole requests are replayed: all of an author or none, since the engine learns from each."""
         spoken = any(has_texts(trace) for trace in sessions)
         others = any(rules(model).make is not AnthropicCache for model in _models(sessions, course).values())
         return spoken or self.options.whole_engine or others

@@ -117,12 +117,12 @@ def retimed(turns: Sequence[TimedRequest], trace: Trace) -> list[TimedRequest]:
 
 
 def is_shape(trace: Trace) -> bool:
-    """Whether sizes are all that is known of it, or of a lane of it."""
+    """Return whether a trace, or a lane of it, has sizes only."""
     return any(isinstance(step.content, Shape) for step in trace.steps)
 
 
 def has_texts(trace: Trace) -> bool:
-    """Whether the texts of it, or of a lane of it, are known."""
+    """Return whether a trace, or a lane of it, has texts."""
     return any(isinstance(step.content, Request) for step in trace.steps)
 
 

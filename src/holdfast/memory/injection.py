@@ -299,8 +299,8 @@ class MemoryInjector:
 
 
 def _concerns(settings: Settings, tenant: str, *, from_page: bool = False) -> bool:
-    """Whether a tenant is given memory. This user's own (`inject_as = "local"`) reaches a web page only if the page's
-    credential is named: a page chooses whose key it sends, and reads the answer."""
+    """Return whether a tenant gets memory. This user's own (`inject_as = "local"`) reaches a web page only if the
+    page's credential is named: a page chooses the key it sends, and reads the answer."""
     memory = settings.memory
     if not memory.inject:
         return False

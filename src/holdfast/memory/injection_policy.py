@@ -190,7 +190,7 @@ def _place(request: InjectionRequest, user_text: UserText) -> int | None:
 
 
 def _is_new(request: InjectionRequest, memory: LaneMemory, present: PresentDeltas, place: int) -> bool:
-    """Whether nothing was sent yet from this block on. Nothing is put in front of what was sent."""
+    """Return whether nothing was sent yet from this block on. Nothing is inserted before what was sent."""
     if request.last is None:
         return True
     if request.earlier is None:  # not known here: only what lies behind all that the lane has sent is surely new

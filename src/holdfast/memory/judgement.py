@@ -49,7 +49,7 @@ class _Beginning(Struct, frozen=True):
         return f"the stable block that sessions here begin with until {_local_time(self.pin.until)}"
 
     def tells(self, entry: KnowledgeEntry) -> bool:
-        """Whether the first delta of such a session holds the entry, whatever its user says."""
+        """Return whether the first delta of such a session contains the entry for any first message."""
         note = self.chooser.delta(dict(self.pin.entries), "", first=True, deltas=0)
         return note is not None and entry.id in dict(note.entries)
 

@@ -184,7 +184,7 @@ def _plain(value: object) -> object:
 
 
 def _has_blocks(messages: Iterable[Mapping[str, bytes]]) -> bool:
-    """Whether a message has content that only Anthropic spells in this way."""
+    """Return whether a message has content in Anthropic's own format."""
     for message in messages:
         for block in array_of(message.get("content", b"")) or ():
             members = object_of(block) or {}

@@ -296,7 +296,7 @@ def _report(
 
 
 def _unmarked(request: CheckedRequest) -> bool:
-    """Whether a request that could be cached asks for nothing to be, at a provider that has to be asked."""
+    """Return whether a cacheable request has no marker at a provider that needs one."""
     facts, prompt = request.facts, request.prompt
     return facts.caching == "explicit" and not prompt.marks and not prompt.hidden and prompt.tokens >= facts.floor
 

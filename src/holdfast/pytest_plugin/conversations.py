@@ -150,7 +150,7 @@ class Conversations:
         return Continuation("opens_apart", name)
 
     def _heads_alike(self, one: CheckedRequest, other: CheckedRequest) -> bool:
-        """Whether tools and system text are versions of the same: by the system text, which says who is asked."""
+        """Return whether the heads are versions of the same, by the system text, which identifies the agent."""
         if _head(one) == _head(other) or self._shape(one) == self._shape(other):
             return True
         texts = [b"\n".join(map(request.words, request.of("system"))) for request in (one, other)]
@@ -167,8 +167,8 @@ class Conversations:
 
 
 def _same_kind(one: CheckedRequest, other: CheckedRequest) -> bool:
-    """Whether two requests may be of one conversation at all. A name given stands for exactly one. A cached object of
-    Gemini holds a part of the prompt: those that name another one have another part."""
+    """Return whether two requests may be of one conversation at all. A given name is that of exactly one. A cached
+    object of Gemini is a part of the prompt: requests with other objects have another part."""
     if one.name != other.name or one.body.dialect != other.body.dialect:
         return False
     return one.body.dialect != "gemini" or one.prompt.mode == other.prompt.mode

@@ -178,7 +178,7 @@ def _has_tools(body: Body) -> bool:
 
 
 def _only_searches(body: Body) -> bool:
-    """Whether its only tool is a search that the provider makes: an agent's own search tool asks in this way."""
+    """Return whether its only tool is a provider's search: an agent's own search tool sends such requests."""
     member = body.members.get("tools")
     if member is None or member.end - member.start > _ONE_TOOL:
         return False
@@ -192,7 +192,7 @@ def _only_searches(body: Body) -> bool:
 
 
 def _is_opening(body: Body) -> bool:
-    """Whether nobody has answered yet: roles other than the client's own are the model's."""
+    """Return whether there is no answer yet: roles other than the client's own are the model's."""
     roles = ("user", "system", "developer")
     return all(block.role in roles for block in body.blocks if block.section == "messages")
 

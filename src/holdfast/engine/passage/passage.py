@@ -285,7 +285,7 @@ class Passage:
 
     @property
     def names_object(self) -> bool:
-        """Whether something of ours is named that may be gone: a refusal is then to be read before it is passed on."""
+        """Whether it names an object of ours that may be gone: a refusal has to be read before it is passed on."""
         return self.prepared is not None and self.prepared.use is not None
 
     def refused(self, status: int, raw: bytes) -> bytes | None:

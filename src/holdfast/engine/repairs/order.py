@@ -121,13 +121,13 @@ def _only_grows(work: Work) -> bool:
 
 
 def _is_text(work: Work, number: int) -> bool:
-    """Whether a block came as a text alone, which has no keys."""
+    """Return whether a block is a plain string, which has no keys."""
     span = work.body.blocks[work.origin[number]]
     return span.form == "string" and not span.context
 
 
 def _as_first(rekeyed: bytes, now: BlockHistory) -> bool:
-    """Whether the client sends all blocks that were repaired as they were first sent; of too many nobody knows."""
+    """Return whether the client sends all repaired blocks in their first form; False if there are too many."""
     digests = {rekeyed[at : at + DIGEST] for at in range(0, len(rekeyed), DIGEST)}
     return len(rekeyed) <= MOST_REKEYED * DIGEST and digests <= set(now.client)
 
@@ -223,7 +223,7 @@ def _put_back(work: Work, number: int, parts: list[bytes]) -> None:
 
 
 def _reordered(work: Work, before: _First, after: _First) -> bool:
-    """Whether two blocks differ in the order of keys alone; a request is held up by looking at so many and no more."""
+    """Return whether two blocks differ only in the order of keys; the number of comparisons per request is limited."""
     work.compared += 1
     if work.compared > MOST_COMPARED or before.place != after.place:
         return False

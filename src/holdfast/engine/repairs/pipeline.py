@@ -65,7 +65,7 @@ def repair(
 
 
 def _can_insert(body: Body, prompt: Prompt) -> bool:
-    """Whether something can be put behind the newest turn: not where the answer has begun."""
+    """Return whether a text can be inserted after the newest turn: not if the answer has begun."""
     newest = rewrite.newest(body)
     return newest is not None and (not prompt.origin or newest in prompt.origin)
 

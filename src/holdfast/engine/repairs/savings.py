@@ -251,7 +251,7 @@ class RepairShadows:
         self._worker.flush()
 
     def _is_wanted(self, prepared: PreparedCall, usage: Usage, cache: CacheSettings) -> bool:
-        """Whether anybody asks for it: not at other levels, and not where a subscription pays."""
+        """Return whether the figure is wanted: only at the level "suggest", and not for a subscription."""
         observed = prepared.lane.observed or is_subscription(prepared.lane.tenant)
         wanted = cache.repair == "suggest" and not observed and usage.cost is not None
         if not wanted:

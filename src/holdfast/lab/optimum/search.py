@@ -254,7 +254,7 @@ class _Search:
             )
 
     def _reads(self, number: int, marks: tuple[Mark, ...], live: Entries, read: int) -> bool:
-        """Whether the real lookback reaches as far as the reduced one; only with no marker left to read is it asked."""
+        """Return whether the real lookback reaches as far as the reduced one, with no marker left to read."""
         call = self._calls[number]
         return decide(replace(call.prompt, marks=marks), live, call.at, self._model, explain=False).read == read
 

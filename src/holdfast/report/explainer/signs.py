@@ -67,7 +67,7 @@ class Signs:
         )
 
     def _chose(self, session: SessionTally) -> bool:
-        """Whether somebody chose its lifetimes without asking what they cost: no client of the gateway's own plans."""
+        """Return whether its lifetimes were chosen regardless of cost, unlike those of the gateway's own plans."""
         return session.origin != "store" or self._settings.cache.strategy == "zones"
 
 
