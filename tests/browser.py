@@ -30,7 +30,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 INSTALLING = 240
 """Seconds after which an installation is given up."""
 
-PATIENCE = 60
+TIMEOUT = 60
 """Seconds until a browser that does not answer is given up."""
 
 FLAGS = (
@@ -187,7 +187,7 @@ class Browser:
         raise AssertionError(f"the browser ended before {method}")
 
     def _messages(self) -> Iterator[dict[str, Any]]:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             while b"\0" in self._rest:
                 first, _, self._rest = self._rest.partition(b"\0")

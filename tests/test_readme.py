@@ -26,7 +26,7 @@ SHELL = [block for language, block in BLOCKS if language == "sh"]
 PYTHON = [block for language, block in BLOCKS if language == "python"]
 MAKING = [line.split()[1] for block in SHELL for line in block.splitlines() if line.startswith("make ")]
 OURS = Path(sys.executable).parent
-PATIENCE = 300
+TIMEOUT = 300
 STOP = r"""answers() { exec 3<>/dev/tcp/127.0.0.1/8788 && printf 'GET / HTTP/1.0\r\n\r\n' >&3 && read -r -t 5 _ <&3; }
 for job in $(jobs -p); do
   until (answers) 2>/dev/null; do kill -0 $job; sleep 0.1; done
@@ -152,7 +152,7 @@ def _run(block: str, place: Place, *, cwd: Path | None = None, **more: str) -> s
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=PATIENCE)
+        said, _ = process.communicate(timeout=TIMEOUT)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

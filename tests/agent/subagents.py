@@ -21,7 +21,7 @@ from holdfast.wire.answers import Unreachable
 from tests.agent.bench import MODEL, Bench, settings
 
 DO, SAY = "DO: ", "SAY: "
-_PATIENCE = 20.0
+_TIMEOUT = 20.0
 _SPINS = 200
 
 
@@ -120,7 +120,7 @@ class Door:
     async def came(self, *words: str) -> None:
         """Until requests with these words have left."""
         for word in words:
-            await asyncio.wait_for(self._came[word].wait(), _PATIENCE)
+            await asyncio.wait_for(self._came[word].wait(), _TIMEOUT)
 
     async def nobody_else(self, *words: str) -> None:
         """Whatever can go on has gone on, and none of these has come."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.simulator.provider import Simulator
-from tests.clients.programs import PATIENCE
+from tests.clients.programs import TIMEOUT
 
 
 class World(NamedTuple):
@@ -26,6 +26,6 @@ class World(NamedTuple):
             input=input,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.clients.programs import PATIENCE
+from tests.clients.programs import TIMEOUT
 
 _ESCAPE = re.compile(r"\x1b\[([?>]?)([0-9;]*)([A-Za-z])|\x1b[()][A-Z0-9]|\x1b[=>]")
 
@@ -156,7 +156,7 @@ class Program:
 
     def until(self, wanted: str | Callable[[str], bool], *, times: int = 1) -> str:
         """Read until the text is there so many times, or what it says holds of all that is seen."""
-        if not self._comes(wanted, times, PATIENCE):
+        if not self._comes(wanted, times, TIMEOUT):
             raise AssertionError(f"{wanted!r} never came; this did:\n{self.text}\n{self.raw[-2000:]!r}")
         return self.text
 
@@ -216,16 +216,16 @@ class Program:
         every program that reads lines: then it is sent once more."""
         for _ in range(10):
             os.kill(self.process.pid, number)
-            if self._comes(wanted, times, PATIENCE / 10) or self.process.poll() is not None:
+            if self._comes(wanted, times, TIMEOUT / 10) or self.process.poll() is not None:
                 return
         self.until(wanted, times=times)
 
     def ended(self) -> int:
         """Its exit code, when it has ended and everything it said was read."""
-        while self._read(PATIENCE):
+        while self._read(TIMEOUT):
             pass
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)

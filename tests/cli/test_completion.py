@@ -20,7 +20,7 @@ from holdfast.cli.completion import sessions, settings
 from holdfast.store import Call, open_store
 from holdfast.store import operations as op
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def complete(*words: str, incomplete: str) -> list[str]:
@@ -143,7 +143,7 @@ def _write(terminal: int, text: str) -> None:
 
 
 def _until(terminal: int, mark: str) -> str:
-    said, deadline = "", time.monotonic() + PATIENCE_S
+    said, deadline = "", time.monotonic() + TIMEOUT_S
     while mark not in said:
         if time.monotonic() > deadline:
             raise AssertionError(f"no {mark!r} in {said!r}")

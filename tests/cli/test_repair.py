@@ -27,7 +27,7 @@ from tests.cli.client_world import World
 from tests.cli.commands import piped, use
 from tests.cli.serve_program import ServeProgram
 from tests.clients.comparison import gateway
-from tests.clients.programs import PATIENCE
+from tests.clients.programs import TIMEOUT
 from tests.gateway.gate import eventually
 from tests.gateway.repair_sessions import (
     KEY,
@@ -346,7 +346,7 @@ class TestServe:
     def _ask(self, program: ServeProgram, turns: int, what: str = "loader") -> None:
         environment = os.environ | {"ANTHROPIC_BASE_URL": program.address}
         client = CLIENT.replace("range(6)", f"range({turns})").replace("loader", what)
-        subprocess.run([sys.executable, "-c", client], env=environment, check=True, timeout=PATIENCE)
+        subprocess.run([sys.executable, "-c", client], env=environment, check=True, timeout=TIMEOUT)
 
     def test_it_says_so_once_and_at_its_end(self, tmp_path: Path) -> None:
         with running(Simulator()) as upstream, ServeProgram(tmp_path, upstream) as program:

@@ -29,7 +29,7 @@ from tests.clients.agents.claude_code import ClaudeCode
 from tests.clients.agents.codex import Codex
 from tests.clients.comparison import gateway, in_front_of
 from tests.clients.comparison import provider as scripted
-from tests.clients.programs import PATIENCE, Place
+from tests.clients.programs import TIMEOUT, Place
 
 pytestmark = pytest.mark.slow
 
@@ -253,7 +253,7 @@ class TestEnd:
         try:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGTERM)
-            out, err = process.communicate(timeout=PATIENCE)
+            out, err = process.communicate(timeout=TIMEOUT)
         finally:
             process.kill()
             process.communicate()
@@ -274,7 +274,7 @@ class TestEnd:
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(world.root)
         monkeypatch.setattr(run_client.subprocess, "Popen", signalled)
-        assert main(["run", "--", "sleep", str(PATIENCE)]) == 128 + signal.SIGTERM
+        assert main(["run", "--", "sleep", str(TIMEOUT)]) == 128 + signal.SIGTERM
         assert "went past the gateway" in capfd.readouterr().err
 
     def test_ctrl_c_reaches_the_client_once_and_the_bill_still_comes(self, world: World) -> None:

@@ -20,7 +20,7 @@ from holdfast.simulator.journal import Record
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.agents import Agent
-from tests.clients.programs import PATIENCE, Place, Watched
+from tests.clients.programs import TIMEOUT, Place, Watched
 
 
 class Outcome(NamedTuple):
@@ -147,7 +147,7 @@ def gateway(upstream: str, home: Path) -> Iterator[Gateway]:
         yield Gateway(found[1], home, log)
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
         if reader is not None:
             reader.join()
         process.stdout.close()

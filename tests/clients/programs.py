@@ -25,7 +25,7 @@ from holdfast.simulator.provider import Exchange, Simulator
 
 INSTALLED = Path(__file__).parents[2] / ".clients"
 CURE = "run `make test-clients`, which installs what it can"
-PATIENCE = 120
+TIMEOUT = 120
 KEY = "sk-ant-dummy"
 """Seconds until a program that hangs is given up."""
 
@@ -52,7 +52,7 @@ def interpreter(name: str, title: str) -> str:
 def starts(path: str) -> bool:
     """Whether a program can be run at all: npm may have been told not to run what completes an installation."""
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, timeout=PATIENCE, check=False)
+        done = subprocess.run([path, "--version"], capture_output=True, timeout=TIMEOUT, check=False)
     except OSError:
         return False
     return done.returncode == 0
@@ -102,7 +102,7 @@ class Place:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
 
@@ -120,7 +120,7 @@ class Place:
             start_new_session=True,
         )
         os.close(slave)
-        shown, deadline = b"", time.monotonic() + PATIENCE
+        shown, deadline = b"", time.monotonic() + TIMEOUT
         try:
             while not until():
                 assert time.monotonic() < deadline, shown[-4000:].decode("utf-8", "replace")

@@ -51,7 +51,7 @@ def test_without_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(install_clients, "PATIENCE", 0.2)
+    monkeypatch.setattr(install_clients, "TIMEOUT", 0.2)
     fake_npm(tmp_path, monkeypatch, "exec sleep 30")
     assert "npm took longer than 0.2 seconds" in provide("codex", tmp_path / "clients")
 

@@ -41,7 +41,7 @@ from tests.doors.sessions import Place, Play, Played, Watched
 
 STEP = 60.0
 """Seconds after which whoever works in the background of a pause gets a chance to."""
-PATIENCE = 3_600.0
+TIMEOUT = 3_600.0
 """Seconds of a pause after which nobody does."""
 
 
@@ -117,7 +117,7 @@ def _before(session: Play, turn: int, clock: VirtualClock, simulator: Watched, i
     """What happens until a turn begins."""
     seconds = session.pauses.get(turn, session.gap)
     while seconds > STEP:
-        step = STEP if seconds < PATIENCE else seconds - STEP  # nobody works for so long
+        step = STEP if seconds < TIMEOUT else seconds - STEP  # nobody works for so long
         clock.advance(step)
         seconds -= step
         idle()

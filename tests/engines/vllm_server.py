@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 from tests.engines.conversations import Conversation
 
-PATIENCE = 300.0  # seconds until it must be ready
+TIMEOUT = 300.0  # seconds until it must be ready
 
 
 class VllmServer:
@@ -53,7 +53,7 @@ class VllmServer:
         )
 
     def wait(self) -> None:
-        ready_by = time.monotonic() + PATIENCE
+        ready_by = time.monotonic() + TIMEOUT
         while time.monotonic() < ready_by and self._process.poll() is None:
             try:
                 with urlopen(self._address + "/health"):

@@ -13,7 +13,7 @@ import msgspec
 from .fuzzing_cases import Case
 from .fuzzing_wire import NUMBER
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 _ALIKE = 12
 """Characters by which two faults are the same."""
 
@@ -36,7 +36,7 @@ def shrunk(case: Case, fault: str, ask: Ask) -> tuple[Case, bool]:
 
     if not fails(case):
         return case, False
-    ends = time.monotonic() + PATIENCE_S
+    ends = time.monotonic() + TIMEOUT_S
     smaller: Case | None = case
     while smaller is not None and time.monotonic() < ends:
         case = smaller

@@ -32,7 +32,7 @@ from tests.gateway.repair_sessions import (
 
 from .gate import RecordingSimulator, gated
 
-PATIENCE = 20
+TIMEOUT = 20
 
 
 def paid(home: Path, system: Any, level: str, *, marked: bool = False) -> tuple[Decimal, RepairSavings | None]:
@@ -141,14 +141,14 @@ def test_other_requests_do_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.M
 
     def slow(*given: Any) -> Usage:
         begun.set()
-        assert go_on.wait(PATIENCE)
+        assert go_on.wait(TIMEOUT)
         return would_cost(*given)
 
     monkeypatch.setattr(Shadow, "would_cost", slow)
     with opened(tmp_path) as gate:
         try:
             ask(gate, clock, turns=2)
-            assert begun.wait(PATIENCE)
+            assert begun.wait(TIMEOUT)
             ask(gate, clock, turns=3)  # the same lane
             ask(gate, clock, turns=2, session="faulty too")
             ask(gate, nothing, turns=2, session="sound")

@@ -458,18 +458,18 @@ def test_too_many_open_courses_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_search_that_takes_too_many_steps_is_refused() -> None:
     calls = [call(0, grown()), call(10, grown(100)), call(2000, grown(100)), call(4000, grown(100))]
-    assert optimal(calls, LOW, patience=10_000) == optimal(calls, LOW)
+    assert optimal(calls, LOW, max_steps=10_000) == optimal(calls, LOW)
     with pytest.raises(HoldfastError, match="the optimum of 4 calls takes too many steps; give fewer or calmer"):
-        optimal(calls, LOW, patience=5)
+        optimal(calls, LOW, max_steps=5)
 
 
 def test_states_that_are_compared_are_steps_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many open courses take more time to be compared than to be followed."""
     calls = [call(0, grown()), call(10, grown(100)), call(2000, grown(100)), call(4000, grown(100))]
-    optimal(calls, LOW, patience=10_000)
+    optimal(calls, LOW, max_steps=10_000)
     monkeypatch.setattr(frontier, "_COMPARED", 10_001)
     with pytest.raises(HoldfastError, match="the optimum of 4 calls takes too many steps"):
-        optimal(calls, LOW, patience=10_000)
+        optimal(calls, LOW, max_steps=10_000)
 
 
 def test_with_many_courses_open_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

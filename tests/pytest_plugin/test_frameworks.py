@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.programs import PATIENCE, interpreter
+from tests.clients.programs import TIMEOUT, interpreter
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def test_an_agent(name: str, installed: tuple[str, str] | None, said: str, tmp_p
         env=environment,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -144,7 +144,7 @@ def test_breaks(store: SqliteStore) -> None:
         store.write(op.PutBreak(one)).result()
     assert store.breaks() == [a, b, c]
     assert store.breaks("t1", call="c2") == [b]
-    assert store.breaks("t1", session="s1", lane="l1", start=NOON, end=NOON + 1) == [a]
+    assert store.breaks("t1", session="s1", start=NOON, end=NOON + 1) == [a]
     assert store.breaks("t2", limit=5) == [c]
 
 

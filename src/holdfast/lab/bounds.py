@@ -13,7 +13,7 @@ from .marker_plans import TimedCall, outcomes
 from .optimum.search import optimal
 from .sessions import TimedRequest
 
-PATIENCE, RAISING = 50_000, 500_000
+MAX_STEPS, MAX_STEPS_RAISING = 50_000, 500_000
 """Steps of the search for one session, and where long markers raise short ones: a coding session of 150 requests takes
 4,000 and up to 280,000, half a second and some ten; a client that breaks its prefix in a new place with every request
 may need any number."""
@@ -29,11 +29,11 @@ def why_not(model: ModelFacts) -> str | None:
 def best_marks(turns: Sequence[TimedRequest], model: ModelFacts) -> list[tuple[Mark, ...]] | HoldfastError:
     """The markers of each request of a session on one model that cost least together, or why they cannot be found."""
     best: list[tuple[Mark, ...]] = [()] * len(turns)
-    patience = RAISING if model.knobs.ttl_raise == "yes" else PATIENCE
+    max_steps = MAX_STEPS_RAISING if model.knobs.ttl_raise == "yes" else MAX_STEPS
     for numbers in _conversations(turns):
         calls = [_call(turns[n], model) for n in numbers]
         try:
-            plan = optimal(calls, model, patience=patience).plan
+            plan = optimal(calls, model, max_steps=max_steps).plan
         except HoldfastError as problem:
             return problem
         for number, marks in zip(numbers, plan, strict=True):

@@ -193,7 +193,6 @@ class Store(Writes):
         tenant: str | None = None,
         *,
         session: str | None = None,
-        lane: str | None = None,
         call: str | None = None,
         start: int | None = None,
         end: int | None = None,

@@ -251,7 +251,7 @@ def test_without_the_search_there_is_no_ratio() -> None:
 
 
 def test_an_optimum_that_takes_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "PATIENCE", 600)
+    monkeypatch.setattr(bounds, "MAX_STEPS", 600)
     traces = [coding_session(2, name="short"), coding_session(40)]
     report = run(traces, ["rolling", "optimal"], [OPUS])
     assert {name: result.over_optimal for name, result in by_name(report).items()} == {"rolling": None, BILLED: None}

@@ -20,7 +20,7 @@ from holdfast.report.logs.opencode import is_mine, reading
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.agents.opencode import OpenCode
-from tests.clients.programs import PATIENCE, Place, Watched
+from tests.clients.programs import TIMEOUT, Place, Watched
 from tests.report.logs.claude_logs import START
 from tests.report.logs.log_records import counts, given, home, lanes, split
 from tests.report.logs.opencode_logs import MODEL, Base, Store, Tree, start, talk, used
@@ -224,15 +224,15 @@ def served(command: list[str], place: Place, environment: dict[str, str]) -> Ite
 
     def ask(path: str, body: object = None) -> Any:
         raw = None if body is None else json.dumps(body).encode()
-        with urlopen(Request(address + path, raw, {"content-type": "application/json"}), timeout=PATIENCE) as answer:
+        with urlopen(Request(address + path, raw, {"content-type": "application/json"}), timeout=TIMEOUT) as answer:
             return json.load(answer)
 
     try:
         yield ask
     finally:
         os.kill(process.pid, signal.SIGTERM)
-        process.wait(PATIENCE)
-        reader.join(PATIENCE)
+        process.wait(TIMEOUT)
+        reader.join(TIMEOUT)
         stdout.close()
 
 

@@ -19,7 +19,7 @@ from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.agents.agent import FIRST
 from tests.clients.agents.pi import PiAnthropic, PiChat, PiResponses
-from tests.clients.programs import PATIENCE, Place, Watched
+from tests.clients.programs import TIMEOUT, Place, Watched
 from tests.report.logs.claude_logs import START, text
 from tests.report.logs.log_records import (
     counts,
@@ -253,7 +253,7 @@ def remote(command: list[str], place: Place, environment: dict[str, str]) -> Ite
     try:
         yield ask
         stdin.close()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
     finally:
         if process.poll() is None:
             process.kill()

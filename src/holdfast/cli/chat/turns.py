@@ -28,7 +28,7 @@ T = TypeVar("T")
 _LOOK_S = 0.1
 """How often something that moves is looked at."""
 
-PATIENCE_S = 5.0
+CLOSE_TIMEOUT_S = 5.0
 """How long work may take to end that was told to end at once."""
 
 Ask = Callable[[Question], Decision]
@@ -72,9 +72,9 @@ class AgentThread:
     def close(self) -> None:
         """Cancel what still runs, wait for it a little, and end the thread."""
         with contextlib.suppress(TimeoutError):
-            self.wait(_ended(), PATIENCE_S)
+            self.wait(_ended(), CLOSE_TIMEOUT_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(PATIENCE_S)
+        self._thread.join(CLOSE_TIMEOUT_S)
         if not self._thread.is_alive():
             self.loop.close()
 
@@ -185,7 +185,7 @@ class Conductor:
                 cancel.set()
                 self.work.loop.call_soon_threadsafe(task.get().cancel)
                 with contextlib.suppress(BaseException):  # whatever it says now, the first reason counts
-                    future.exception(PATIENCE_S)
+                    future.exception(CLOSE_TIMEOUT_S)
                 self._drop()
                 with contextlib.suppress(OSError):
                     self.screen.over(None)

@@ -171,9 +171,9 @@ class StepBudget:
 class Frontier:
     """The states worth going on with after a call."""
 
-    def __init__(self, tree: Tree, patience: StepBudget, *, pings: bool) -> None:
+    def __init__(self, tree: Tree, budget: StepBudget, *, pings: bool) -> None:
         self._tree = tree
-        self._patience = patience
+        self._budget = budget
         self._pings = pings
 
     def prune(self, states: Iterable[SearchState], after: int, now: float) -> list[SearchState]:
@@ -202,7 +202,7 @@ class Frontier:
         best: list[SearchState] = []
         held: list[int] = []
         for state in states:  # cheapest first
-            self._patience.take(len(held) * _COMPARED)
+            self._budget.take(len(held) * _COMPARED)
             demand = worth.demand((*state.live, *state.pending))
             if not any(demand.met_by(better) for better in held):
                 best.append(state)

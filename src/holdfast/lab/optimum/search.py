@@ -58,14 +58,14 @@ class Optimum(Struct, frozen=True):
 
 
 def optimal(
-    calls: Sequence[TimedCall], model: ModelFacts, *, pings: bool = False, patience: int | None = None
+    calls: Sequence[TimedCall], model: ModelFacts, *, pings: bool = False, max_steps: int | None = None
 ) -> Optimum:
-    """Return the cheapest plan for these calls, which are in the order of their start. With `patience` at most that
+    """Return the cheapest plan for these calls, which are in the order of their start. With `max_steps` at most that
     many steps are tried before it raises, because prompts that diverge everywhere can take for ever."""
     _check(calls, model)
     if not calls:
         return Optimum(Decimal(0), ())
-    best = _Search(calls, model, pings=pings, patience=patience).run()
+    best = _Search(calls, model, pings=pings, max_steps=max_steps).run()
     plan, pings_made = _decisions(best.step)
     return Optimum(prices(model).tokens(best.cost), plan, pings_made)
 
@@ -94,16 +94,16 @@ def _decisions(step: PlanStep | None) -> tuple[MarkerPlan, tuple[PlannedPing, ..
 
 class _Search:
     def __init__(
-        self, calls: Sequence[TimedCall], model: ModelFacts, *, pings: bool, patience: int | None = None
+        self, calls: Sequence[TimedCall], model: ModelFacts, *, pings: bool, max_steps: int | None = None
     ) -> None:
-        self._patience = StepBudget(float("inf") if patience is None else patience, len(calls))
-        self._most = MOST_STATES if patience is None else min(MOST_STATES, patience // _PER_STATE)
+        self._budget = StepBudget(float("inf") if max_steps is None else max_steps, len(calls))
+        self._most = MOST_STATES if max_steps is None else min(MOST_STATES, max_steps // _PER_STATE)
         self._calls = calls
         self._model = model
         self._far = replace(model, lookback=_FAR)
         self._prices = prices(model)
         self._tree = Tree(calls, self._prices, raises=model.knobs.ttl_raise == "yes")
-        self._frontier = Frontier(self._tree, self._patience, pings=pings)
+        self._frontier = Frontier(self._tree, self._budget, pings=pings)
         self._bound = Bound(calls, self._prices, float(model.ttl_seconds("1h") or 0), pings=pings)
         self._here = [{call.prompt.keys[i]: i for i in self._tree.nodes[n]} for n, call in enumerate(calls)]
         self._known = self._enough(pings)
@@ -240,7 +240,7 @@ class _Search:
         live.put(state.live, call.at)
         hits = {n: entry.ttl for n, key in enumerate(places.prompt.keys) if (entry := live.find(key, call.at))}
         for marks in _markings(places, hits, self._model.max_markers, low=self._tree.raises):
-            self._patience.take()
+            self._budget.take()
             here = tuple(Mark(places.blocks[mark.block], mark.ttl) for mark in marks)
             outcome = decide(replace(places.prompt, marks=marks), live, call.at, self._far, explain=False)
             if len(marks) == self._model.max_markers and marks and not self._reads(number, here, live, outcome.read):

@@ -109,14 +109,13 @@ class CallQuestions(Questions, Store):
         tenant: str | None = None,
         *,
         session: str | None = None,
-        lane: str | None = None,
         call: str | None = None,
         start: int | None = None,
         end: int | None = None,
         newest: bool = False,
         limit: int = 1000,
     ) -> list[Break]:
-        equal = {"tenant": tenant, "session": session, "lane": lane, "call": call}
+        equal = {"tenant": tenant, "session": session, "call": call}
         where, values = conditions(equal, "at", start, end)
         order = "at DESC, seq DESC" if newest else "at, seq"
         rows = self.readers.all(f"{_BREAKS} WHERE {where} ORDER BY {order} LIMIT ?", [*values, limit])

@@ -199,7 +199,7 @@ class ServerProgram:
                 with anyio.move_on_after(STOP_S):
                     await self._protocol.exited.wait()
                     break
-        finally:  # also where somebody has no patience and cancels this
+        finally:  # also if this is cancelled
             running = self._transport.get_returncode() is None
             self._signal(process.pid, signal.SIGKILL if running else signal.SIGTERM)  # what it started and left behind
             self._code = code  # that it ended now is our doing
