@@ -143,6 +143,7 @@ def test_breaks(store: SqliteStore) -> None:
     for one in (b, a, c):
         store.write(op.PutBreak(one)).result()
     assert store.breaks() == [a, b, c]
+    assert store.breaks(newest=True, limit=2) == [c, b]
     assert store.breaks("t1", call="c2") == [b]
     assert store.breaks("t1", session="s1", start=NOON, end=NOON + 1) == [a]
     assert store.breaks("t2", limit=5) == [c]
