@@ -383,7 +383,7 @@ class EngineCore(EngineBase):
         verdict: Verdict | None = None,
         error: str = "",
     ) -> CallRecord | None:
-        """The call as it stands. None without a store."""
+        """Return the call's current record. None without a store."""
         return None if self.store is None else row_of(prepared, status, now, verdict, error)
 
 

@@ -34,11 +34,11 @@ _LONGEST_NAME = 512
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
-    """A model with what pricing needs beside its facts."""
+    """A model with its facts and what pricing needs."""
 
     facts: ModelFacts
     spellings: tuple[str, ...]
-    """How a price list may call this very model: as asked for, and every name it is known under."""
+    """The names of this very model in price lists: the requested one, and every known alias."""
     price_source: str | None
     prices: dict[str, Decimal]
     """Prices of our own, USD per million tokens, with their date."""
@@ -195,7 +195,7 @@ class Facts:
         return self._answer(table, name, self._find(table, name))
 
     def _find(self, table: ProviderTable, name: str) -> str | None:
-        """The entry of the data that speaks for a name."""
+        """Return the entry of the data for a name."""
         if table.any_model:
             return "*"
         forms = self._forms.get(table.provider)
@@ -250,7 +250,7 @@ class Facts:
         )
 
     def _touching(self, provider: str, entry: str | None) -> list[Override]:
-        """The override sets that say something about an entry."""
+        """Return the override sets that change an entry."""
         touching = []
         for override in self._overrides:
             section = override.providers.get(provider)
