@@ -68,7 +68,7 @@ def rules(model: ModelFacts) -> Rules:
 
 
 def _vendor(model: ModelFacts) -> str:
-    """Whose cache it is: OpenRouter names the vendor before the model."""
+    """Return the vendor whose cache it is; OpenRouter puts the vendor before the model's name."""
     vendor = model.name.partition("/")[0] if model.provider == "openrouter" else model.provider
     return _VENDORS.get(vendor, vendor)
 

@@ -192,7 +192,7 @@ class Readers:
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose statements all see the same state of the store."""
+        """Yield a connection on which all statements see the same state of the store."""
         with self._connection() as connection:
             connection.execute("BEGIN")
             yield connection
