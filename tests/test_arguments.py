@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Engine
+from holdfast import Engine, Lane, explain, load_config, open_store, replay
 from holdfast.agent import Session, Sessions, Task, open_agent
 from holdfast.config.keys import Settings
 from holdfast.errors import ArgumentError, HoldfastError
@@ -79,6 +79,34 @@ class TestEngine:
             make(library=5)
         with pytest.raises(HoldfastError, match=r"unknown option 'timout'; did you mean timeout\?"):
             make(timout=5)
+
+    @pytest.mark.parametrize("name", ["tenant", "session", "id"])
+    def test_its_lanes(self, name: str) -> None:
+        names: dict[str, Any] = {"tenant": "me", "session": "s1", "id": "s1/main"} | {name: 5}
+        body = {"model": "claude-opus-5-5", "messages": []}
+        with pytest.raises(HoldfastError, match=rf"Lane\({name}=…\) got an int; give a text, as in Lane\("):
+            Engine().prepare(body, dialect="anthropic", lane=Lane(**names))
+
+
+class TestFiles:
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda: load_config("holdfast.toml"), r"load_config got a str; give settings by name, such as"),  # type: ignore[arg-type]
+            (lambda: load_config(None), r"load_config got None"),  # type: ignore[arg-type]
+            (lambda: open_store(load_config()), r"open_store got a Config; give a file, such as"),  # type: ignore[arg-type]
+            (lambda: explain("x.jsonl", model=5), r"explain\(model=…\) got an int; give a text"),  # type: ignore[arg-type]
+            (lambda: explain("x.jsonl", session=5), r"explain\(session=…\) got an int"),  # type: ignore[arg-type]
+            (lambda: replay("x.jsonl", options=5), r"replay\(options=…\) got an int; give ReplayOptions"),  # type: ignore[arg-type]
+        ],
+    )
+    def test_what_is_no_file_or_setting(
+        self, call: Callable[[], object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(ArgumentError, match=message):
+            call()
+        assert not list(tmp_path.iterdir())
 
 
 class TestTool:

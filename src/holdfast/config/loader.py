@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.config.document import FILE, ConfigDocument, MalformedError, parse, printable
 from holdfast.config.resolution import Config, resolve
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, wrong_argument
 
 _LARGEST = 1_000_000  # bytes; a configuration is never this large, a file named by mistake may be
 
@@ -37,6 +37,10 @@ def load(
 
 def load_config(flags: Mapping[str, object] = {}) -> Config:
     """The configuration of the current directory, as the command line sees it."""
+    if not isinstance(flags, Mapping):
+        raise wrong_argument(
+            "load_config", flags, "settings by name, such as load_config({'cache.strategy': 'economic'})"
+        )
     try:
         workspace = Path.cwd()
     except FileNotFoundError as problem:

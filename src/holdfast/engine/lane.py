@@ -173,6 +173,13 @@ def check_request(body: object, lane: object) -> None:
     check_lane("engine.prepare", lane)
 
 
+_LANE = "Lane(tenant='me', session='s1', id='s1/main')"
+
+
 def check_lane(what: str, lane: object) -> None:
     if not isinstance(lane, Lane):
-        raise wrong_argument(what, lane, "a lane, such as Lane(tenant='me', session='s1', id='s1/main')")
+        raise wrong_argument(what, lane, f"a lane, such as {_LANE}")
+    names: dict[str, object] = {"tenant": lane.tenant, "session": lane.session, "id": lane.id}
+    for name, value in names.items():
+        if not isinstance(value, str):
+            raise wrong_argument(f"Lane({name}=…)", value, f"a text, as in {_LANE}")

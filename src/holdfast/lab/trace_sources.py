@@ -255,6 +255,10 @@ def replay(
     for name, value in (("strategies", strategies), ("models", models)):
         if isinstance(value, str) or not all(isinstance(each, str) for each in value):
             raise wrong_argument(f"replay({name}=…)", value, f"a list of names, such as {name}=['{_EXAMPLES[name]}']")
+    if options is not None and not isinstance(options, ReplayOptions):
+        raise wrong_argument(
+            "replay(options=…)", options, "ReplayOptions of holdfast, such as ReplayOptions(repair='on')"
+        )
     with using(configured_facts(load_config())):
         chosen = gather([Path(path) for path in paths], limit=limit, session=session)
         notes = [] if models else chosen.model_notes()

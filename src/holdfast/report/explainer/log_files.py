@@ -36,6 +36,10 @@ def explain(
     of requests whose log names none. A break loses more tokens than `min_tokens`.
     """
     paths, records = _split_files(logs)
+    texts: dict[str, object] = {"session": session or "", "model": model, "tier": tier}
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise wrong_argument(f"explain({name}=…)", value, "a text")
     if tier and tier not in SERVICES:
         raise HoldfastError(f"explain knows no tier {tier!r}; give one of {', '.join(sorted(SERVICES))}")
     window = RequestWindow(_seconds("since", since), _seconds("until", until), session)

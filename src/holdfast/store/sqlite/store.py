@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, wrong_argument
 
 from .. import operations as op
 from ..blobs import BlobFiles, blobs_of, file_problem
@@ -270,6 +270,8 @@ def open_store(
     whole file is locked, and then a request must not. `max_bytes` is a size the database file must not pass; writes
     beyond it fail as on a full disk.
     """
+    if not isinstance(url, (str, Path)):
+        raise wrong_argument("open_store", url, "a file, such as open_store('holdfast.db')")
     path = path_of(url)
     prepare_file(path)
     try:
