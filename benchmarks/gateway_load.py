@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 BUFFER = 1 << 18
-PATIENCE = 30.0  # seconds without a byte: then the server is broken and the benchmark ends
+TIMEOUT = 30.0  # seconds without a byte: then the server is broken and the benchmark ends
 _ENGINE = b"x-holdfast-call"
 _BYPASSED = b"x-holdfast-bypassed"
 _SENT = b'"text":"at '
@@ -99,7 +99,7 @@ class Connection:
     """A connection that is kept alive, one request at a time."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request: bytes, tally: Tally) -> None:
@@ -169,9 +169,9 @@ class Crowd:
         with selectors.DefaultSelector() as selector:
             active = sum(self._begin(selector, flow) for flow in flows)
             while active:
-                ready = selector.select(PATIENCE)
+                ready = selector.select(TIMEOUT)
                 if not ready:
-                    raise RuntimeError(f"no answer for {PATIENCE:.0f} s")
+                    raise RuntimeError(f"no answer for {TIMEOUT:.0f} s")
                 for key, events in ready:
                     flow: _Flow = key.data
                     if events & selectors.EVENT_WRITE:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1] / ".clients"
-PATIENCE = 600
+TIMEOUT = 600
 """Seconds after which an installation is given up."""
 
 
@@ -48,9 +48,9 @@ class Failed(Exception):
 
 def run(*command: str) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     except subprocess.TimeoutExpired as error:
-        raise Failed(f"{Path(command[0]).name} took longer than {PATIENCE} seconds") from error
+        raise Failed(f"{Path(command[0]).name} took longer than {TIMEOUT} seconds") from error
     if done.returncode != 0:
         said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         wrong = [line for line in said if "error" in line.lower()] or said[-1:] or [f"exit code {done.returncode}"]

@@ -24,7 +24,7 @@ MOST = Decimal("0.05")
 MANUAL = "The station writes down temperature, wind and rain of every hour; what it does not know it leaves out. "
 QUESTIONS = ("What does the station write down? One sentence.", "And what does it leave out? One sentence.")
 ANSWER = 100  # tokens at most
-PATIENCE_MS = 10_000  # a busy machine must not decide what is sent
+LIMIT_MS = 10_000  # a busy machine must not decide what is sent
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
     if worst is None or worst > MOST:
         print(f"{model}: {'its price is not known' if worst is None else f'it may cost ${worst:.3f}'}; choose another")
         return 2
-    engine = Engine(Settings(gateway=GatewaySettings(limits=LimitSettings(stages_ms=PATIENCE_MS))))
+    engine = Engine(Settings(gateway=GatewaySettings(limits=LimitSettings(stages_ms=LIMIT_MS))))
     client = anthropic.Anthropic(http_client=engine.http_client(), max_retries=1)
     messages: list[anthropic.types.MessageParam] = []
     spent, read = Decimal(0), 0

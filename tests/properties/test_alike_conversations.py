@@ -73,7 +73,7 @@ class Alike:
         assert not [other for other in USERS if other != user and re.search(rf"\b{other} ", text)], (user, text)
         moved = {item.name for item in passage.prepared.repairs if item.applied} & {"volatile-value", "memory-to-tail"}
         self.counts["given"] += f"{user} says so" in text
-        self.counts.update(["sent", *(["moved"] if moved else []), *(["new"] if passage.found.why == "new" else [])])
+        self.counts.update(["sent", *(["moved"] if moved else []), *(["new"] if passage.identity.why == "new" else [])])
         if answered:
             self.door.carry(passage)
         else:
