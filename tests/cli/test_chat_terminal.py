@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
+import select
+import shlex
 import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from tests.cli.chats import RESUMED, Chatting
 from tests.cli.terminals import Program
+from tests.clients.programs import TIMEOUT
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("interruptible")]
 
@@ -39,6 +45,33 @@ def start(chat: Chatting) -> Iterator[Start]:
             return program
 
         yield started
+
+
+def test_what_is_typed_while_one_message_is_answered_is_left_to_the_shell(chat: Chatting) -> None:
+    master, slave = pty.openpty()
+    command = shlex.join(
+        [sys.executable, "-m", "holdfast", "chat", "--simulate", "--script", str(chat.script), "Hello"]
+    )
+    with os.fdopen(master, "rb+", buffering=0) as terminal:
+        os.write(master, b"typed ahead\n")
+        shell = subprocess.Popen(
+            ["sh", "-c", f'{command}; read -r line; printf "%s is left.\n" "$line"'],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=chat.workspace,
+            env={**chat.environ, "TERM": "xterm-256color"},
+            start_new_session=True,
+        )
+        os.close(slave)
+        seen = b""
+        with suppress(OSError):  # the shell has ended
+            while select.select([terminal], [], [], TIMEOUT)[0] and (piece := terminal.read(65_536)):
+                seen += piece
+        shell.kill()
+        shell.wait()
+    assert b"(without cache" in seen
+    assert b"typed ahead is left." in seen
 
 
 def session_of(text: str) -> str:

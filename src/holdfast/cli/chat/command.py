@@ -148,7 +148,7 @@ def _chat(
 ) -> int:
     screen = conductor.screen
     with contextlib.ExitStack() as stack:
-        keyboard = stack.enter_context(_keyboard(screen, config.home))
+        keyboard = stack.enter_context(_keyboard(screen, config.home, once=lines is not None))
         conductor.ask, conductor.keyboard = _asker(screen, keyboard), keyboard
         stack.enter_context(_logs_as_notices(conductor))
         things = stack.enter_context(opened(options, config, conductor, screen.notice))
@@ -214,9 +214,10 @@ def _list(chat: Chat) -> int:
 
 
 @contextlib.contextmanager
-def _keyboard(screen: Screen, home: Path) -> Iterator[Keyboard]:
-    """How what is typed here is read: with an editor where the terminal understands escape codes."""
-    if isinstance(screen, PlainScreen) or not _is_terminal(sys.stdin):
+def _keyboard(screen: Screen, home: Path, *, once: bool) -> Iterator[Keyboard]:
+    """How what is typed here is read: with an editor where the terminal understands escape codes. With `once` no
+    messages are asked for: what is typed meanwhile is left to the shell."""
+    if once or isinstance(screen, PlainScreen) or not _is_terminal(sys.stdin):
         yield LineKeyboard(home, commands.completions)
         return
     try:
