@@ -29,7 +29,7 @@ from . import draft as drafting
 from . import gemini_contents, keepalive
 from .call_records import CallRecord, row_of
 from .draft import Draft
-from .lane import Arrival, Lane, PreparedCall, PrepareOptions, Saving, SideCall, check_engine, check_lane, check_request
+from .lane import Arrival, Lane, PreparedCall, PrepareOptions, Saving, SideCall, check_engine, check_lane
 from .marker_splices import marked
 from .partial_usage import Partial, billed
 from .persistence import DURABLE_TIMEOUT_S, wait
@@ -97,7 +97,7 @@ class EngineCore(EngineBase):
         If it raises, the client's own bytes are taken to go out (law 8): nothing was planned, repaired or edited; only
         what was counted of the client stays.
         """
-        check_request(body, lane)
+        check_lane("engine.prepare", lane)
         alone = self._read(body, lane, now, reading)
         with self.lane_lock(lane):
             try:

@@ -162,17 +162,6 @@ def check_engine(settings: object, store: object, bus: object) -> None:
         raise wrong_argument("Engine(bus=…)", bus, "a Bus of holdfast, such as Engine(bus=Bus())")
 
 
-def check_request(body: object, lane: object) -> None:
-    """HoldfastError where these are not a request and whom it belongs to."""
-    if not isinstance(body, Body):
-        raise wrong_argument(
-            "engine.prepare",
-            body,
-            "a body that was read, such as engine.parse(DIALECTS['anthropic'], raw) with DIALECTS of holdfast.wire",
-        )
-    check_lane("engine.prepare", lane)
-
-
 _LANE = "Lane(tenant='me', session='s1', id='s1/main')"
 
 
