@@ -83,6 +83,14 @@ def test_masking_twice_changes_nothing_more(parts: list[str]) -> None:
     assert masked(once) == once
 
 
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_glued_to_a_longer_one_is_masked_at_once(key: str) -> None:
+    once = masked("AIza" + (SOLID * 3)[:80] + key)
+    assert once.startswith(f"AIza{MASK}")
+    assert BODY not in once
+    assert masked(once) == once
+
+
 @given(st.text(alphabet="sk-antAIz_0a1B.eyJ=/ \n\"':", max_size=200))
 def test_only_keys_are_replaced(text: str) -> None:
     said, at = masked(text), 0

@@ -47,6 +47,8 @@ _KNOWN = re.compile(
     r"|(?P<google>AIza)[-_A-Za-z0-9]{30,80}|(?P<dotted>AQ\.|ya29\.|hvs\.|SG\.)[-_A-Za-z0-9.]{24,4096}"
     r"|(?P<jwt>eyJ)[-_A-Za-z0-9]{8,4096}\.[-_A-Za-z0-9]{8,4096}\.[-_A-Za-z0-9]{8,4096})"
 )
+_REST = re.compile(r"(?:[A-Za-z0-9][-_A-Za-z0-9.]*)?")
+"""What goes on where a key is longer than its pattern allows: behind the mask it could begin a key of its own."""
 _BEGUN = re.compile(_one_of(BEGINNINGS))
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/.~"
 _RUN = re.compile(r"[-_A-Za-z0-9+/.~]{12,}={0,2}")
@@ -170,7 +172,7 @@ def _found(text: str) -> Iterator[tuple[int, int]]:
             for key in _KNOWN.finditer(text, start, min(end, start + _LONG)):
                 if _is_key(key):
                     is_name = True
-                    yield key.end(key.lastgroup or 0), key.end()
+                    yield key.end(key.lastgroup or 0), _REST.match(text, key.end()).end()  # type: ignore[union-attr]
         if not is_name and end - start < _LONG and _is_named_key(text, start, end):
             yield start, end - (text[end - 1] == ".")
 
