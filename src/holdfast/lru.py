@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, ItemsView, Iterator, MutableMapping, ValuesView
 from typing import TypeVar, overload
@@ -21,7 +22,7 @@ class LRU(MutableMapping[K, V]):
     one hold a lock.
     """
 
-    __slots__ = ("_capacity", "_entries", "_least", "_most", "_on_evict", "_size_of", "size")
+    __slots__ = ("_capacity", "_entries", "_least", "_most", "_on_evict", "_size_of", "peek", "size")
 
     def __init__(
         self,
@@ -34,11 +35,13 @@ class LRU(MutableMapping[K, V]):
     ) -> None:
         self._capacity = capacity
         self._size_of = size_of
-        self._most = capacity if size_of is None else most_entries
+        most = capacity if size_of is None else most_entries
+        self._most = sys.maxsize if most is None else most
         self._least = int(keep_newest)
         self._on_evict = on_evict
         self._entries: OrderedDict[K, V] = OrderedDict()
-        self.size = 0  # total of `size_of`, or the number of entries
+        self.size = 0  # total of `size_of`; 0 without
+        self.peek: Callable[[K], V | None] = self._entries.get  # the value, without counting as use
 
     def __getitem__(self, key: K) -> V:
         value = self._entries[key]
@@ -57,27 +60,28 @@ class LRU(MutableMapping[K, V]):
         self._entries.move_to_end(key)
         return self._entries[key]
 
-    def peek(self, key: K) -> V | None:
-        """The value, without counting as use."""
-        return self._entries.get(key)
-
     def __setitem__(self, key: K, value: V) -> None:
-        entries = self._entries
+        entries, size_of = self._entries, self._size_of
         if key in entries:
-            self.size -= self._measure(entries[key])
+            if size_of is not None:
+                self.size -= size_of(entries[key])
+            entries.move_to_end(key)
         entries[key] = value
-        entries.move_to_end(key)
-        self.size += self._measure(value)
-        while (self.size > self._capacity or self._has_too_many()) and len(entries) > self._least:
+        if size_of is not None:
+            self.size += size_of(value)
+        while (self.size > self._capacity or len(entries) > self._most) and len(entries) > self._least:
             self.evict()
 
     def __delitem__(self, key: K) -> None:
-        self.size -= self._measure(self._entries.pop(key))
+        value = self._entries.pop(key)
+        if self._size_of is not None:
+            self.size -= self._size_of(value)
 
     def evict(self) -> tuple[K, V]:
         """Drops the least recently used entry and returns it; KeyError if there is none."""
         key, value = self._entries.popitem(last=False)
-        self.size -= self._measure(value)
+        if self._size_of is not None:
+            self.size -= self._size_of(value)
         if self._on_evict is not None:
             self._on_evict(key, value)
         return key, value
@@ -100,9 +104,3 @@ class LRU(MutableMapping[K, V]):
 
     def values(self) -> ValuesView[V]:
         return self._entries.values()
-
-    def _has_too_many(self) -> bool:
-        return self._most is not None and len(self._entries) > self._most
-
-    def _measure(self, value: V) -> int:
-        return 1 if self._size_of is None else self._size_of(value)

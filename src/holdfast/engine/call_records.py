@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from holdfast.core import Effect, Plan, Verdict
-from holdfast.core.repairs import Repair
+from holdfast.core import Verdict
 from holdfast.facts import price
 from holdfast.records import RESET_REASONS, ResetReason, Usage
 from holdfast.records.events import (
@@ -34,92 +33,43 @@ ESTIMATED = b'{"estimated":true}'
 _NAME = 256
 
 
-class CallRecord(Struct, frozen=True, kw_only=True, gc=False):
-    """The current state of a planned call."""
-
-    lane: Lane
-    call: str
-    model: str
-    status: CallStatus
-    at: float
-    plan: Plan
-    repairs: tuple[Repair, ...]
-    predicted: Usage
-    reset: str | None
-    first_token: float | None = None
-    ended: float | None = None
-    usage: Usage | None = None
-    judged: tuple[bool, float] | None = None
-    """Whether it went as predicted, and the dollars saved."""
-    estimated: bool = False
-    """The answer has not come whole: a part of the usage is an estimate."""
-    repairs_save: Saving | None = None
-    error: str = ""
-    effects: tuple[Effect, Effect] | None = None
-    """What it did to the pools, and what it would have done without us."""
-
-    def draft(self) -> CallDraft:
-        """The call as the store takes it."""
-        lane = self.lane
-        unanswered = self.usage is None and self.status == "abandoned"
-        call = Call(
-            tenant=lane.tenant,
-            id=self.call,
-            session=lane.session,
-            lane=lane.id,
-            model=self.model,
-            started_at=micro(self.at),
-            status=self.status,
-            client=lane.client or None,
-            first_token_at=None if self.first_token is None else micro(self.first_token),
-            ended_at=None if self.ended is None else micro(self.ended),
-            usage=self.usage if self.usage is None or self.usage.price_version else price(self.usage, self.model),
-            reset=reason_of(self.reset),
-            error=self.error or None,
-            verdict=possible(self.predicted, self.model)
-            if unanswered
-            else _verdict(self.judged, self.estimated, self.repairs_save),
-        )
-        return CallDraft(call, {"plan": self.plan, "repairs": self.repairs}, self.predicted, self.effects)
-
-
 def row_of(
     prepared: PreparedCall,
     status: CallStatus,
     now: float | None = None,
     verdict: Verdict | None = None,
     error: str = "",
-) -> CallRecord:
-    """A planned call as it stands, with what it did to the pools once it began to be answered: it refreshed what it
-    read even if it was never answered whole."""
-    planned, began = prepared.core, prepared.core.first_token
-    predicted, effects = planned.outcome, None
+) -> CallDraft:
+    """A planned call as it stands, with what it did to the pools once it began to be answered, and what it would have
+    done without us: it refreshed what it read even if it was never answered whole."""
+    planned, lane, usage = prepared.core, prepared.lane, prepared.estimated if verdict is None else verdict.usage
+    model, began, predicted, effects = planned.request.model.ref, planned.first_token, planned.outcome, None
     if began is not None or now is not None:
         sent, alone = (predicted, planned.alone) if verdict is None else (verdict.outcome, verdict.alone)
         effects = effect_of(predicted, sent, began), effect_of(planned.alone, alone, began)
-    return CallRecord(
-        lane=prepared.lane,
-        call=prepared.call,
-        model=planned.request.model.ref,
+    written = [(ttl, tokens) for ttl, tokens in predicted.writes if tokens]
+    prediction = Usage(input=predicted.input, read=predicted.read, writes=tuple(sorted(written)))
+    if usage is None and status == "abandoned":
+        judged = possible(prediction, model)
+    else:
+        judged = _verdict(verdict, prepared.estimated is not None, prepared.repairs_save)
+    call = Call(
+        tenant=lane.tenant,
+        id=prepared.call,
+        session=lane.session,
+        lane=lane.id,
+        model=model,
+        started_at=micro(predicted.at),
         status=status,
-        at=predicted.at,
-        plan=planned.plan,
-        repairs=prepared.repairs,
-        predicted=Usage(
-            input=predicted.input,
-            read=predicted.read,
-            writes=tuple(sorted((ttl, tokens) for ttl, tokens in predicted.writes if tokens)),
-        ),
-        reset=planned.expectation.reset,
-        first_token=began,
-        ended=now,
-        usage=prepared.estimated if verdict is None else verdict.usage,
-        estimated=prepared.estimated is not None,
-        judged=None if verdict is None else (verdict.explained, verdict.saved),
-        repairs_save=prepared.repairs_save if verdict is not None else None,
-        error=error,
-        effects=effects,
+        client=lane.client or None,
+        first_token_at=None if began is None else micro(began),
+        ended_at=None if now is None else micro(now),
+        usage=usage if usage is None or usage.price_version else price(usage, model),
+        reset=reason_of(planned.expectation.reset),
+        error=error or None,
+        verdict=judged,
     )
+    return CallDraft(call, {"plan": planned.plan, "repairs": prepared.repairs}, prediction, effects)
 
 
 class UnplannedCall(Struct, frozen=True, kw_only=True):
@@ -266,15 +216,15 @@ def completed(call: str, model: str, usage: Usage) -> LlmCallCompleted:
     )
 
 
-def _verdict(judged: tuple[bool, float] | None, estimated: bool, repairs: Saving | None = None) -> bytes | None:
+def _verdict(verdict: Verdict | None, estimated: bool, repairs: Saving | None) -> bytes | None:
     """Return the stored form of a verdict: whether it was predicted, the dollars saved against the client alone,
     whether the usage is an estimate, and what repairs would have saved."""
-    if judged is None:
+    if verdict is None:
         return ESTIMATED if estimated else None
     more = b',"estimated":true' if estimated else b""
     if repairs is not None:
         more += b',"repairs":"%.9f","exact":%b' % (repairs.dollars, b"true" if repairs.exact else b"false")
-    return b'{"explained":%b,"saved":"%.9f"%b}' % (b"true" if judged[0] else b"false", judged[1], more)
+    return b'{"explained":%b,"saved":"%.9f"%b}' % (b"true" if verdict.explained else b"false", verdict.saved, more)
 
 
 def possible(predicted: Usage, model: str) -> bytes | None:

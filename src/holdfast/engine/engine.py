@@ -8,12 +8,11 @@ of any clock where no store is used. Our errors are raised: who forwards request
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.config import Settings
@@ -22,12 +21,12 @@ from holdfast.errors import HoldfastError
 from holdfast.records import RESET_REASONS, Usage
 from holdfast.records.events import Bus
 from holdfast.records.events import texts as ulids
-from holdfast.store import CallStatus, Store, VersionConflictError
+from holdfast.store import CallDraft, CallStatus, Store, VersionConflictError
 from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Reading, Unreadable, cache_parameters
 
 from . import draft as drafting
 from . import gemini_contents, keepalive
-from .call_records import CallRecord, row_of
+from .call_records import row_of
 from .draft import Draft
 from .lane import Arrival, Lane, PreparedCall, PrepareOptions, Saving, SideCall, check_engine, check_lane
 from .marker_splices import marked
@@ -154,8 +153,8 @@ class EngineCore(EngineBase):
                 )
             verdict = prepared.verdict = self._judged(prepared, priced, now)
             prepared.estimated = None
-            row = self._row(prepared, "settled", now, verdict)
-            self.journal.settled(prepared, verdict, now, row)
+            row = functools.partial(self._row, prepared, "settled", now, verdict)
+            self.journal.settled(prepared, verdict, now, row())
             self._play_repaired(prepared, priced, row, now)
             state.persistence.save_lane(lane)
             state.persistence.save_tenant(lane.tenant, tenant)
@@ -175,15 +174,17 @@ class EngineCore(EngineBase):
             keepalive.returned(ledger, prepared, verdict)
         return verdict
 
-    def _play_repaired(self, prepared: PreparedCall, usage: Usage, row: CallRecord | None, now: float) -> None:
+    def _play_repaired(
+        self, prepared: PreparedCall, usage: Usage, row: Callable[[], CallDraft | None], now: float
+    ) -> None:
         """Work out, on a thread that nobody waits for, what repairs would have saved; then the row is written again."""
         state, lane = self.state, prepared.lane
 
         def save(saving: Saving) -> None:
             with self._lock:
                 prepared.repairs_save = saving
-                if row is not None:
-                    state.persistence.record(replace(row, repairs_save=saving))
+                if (call := row()) is not None:
+                    state.persistence.record(call)
 
         experience = state.tenant(lane.tenant).experience
         self.repair_savings.play(prepared, usage, experience, state.settings(lane), now, save)
@@ -208,8 +209,8 @@ class EngineCore(EngineBase):
             else:
                 planner.abandon(tenant, state.fresh(lane, now), planned, now)
                 gemini_contents.abandoned(state, prepared)
-            row = self._row(prepared, "failed" if error else "abandoned", now, verdict, error)
-            self.journal.abandoned(prepared, now, error, row, verdict)
+            row = functools.partial(self._row, prepared, "failed" if error else "abandoned", now, verdict, error)
+            self.journal.abandoned(prepared, now, error, row(), verdict)
             state.persistence.save_lane(lane)
             if verdict is not None:
                 self._play_repaired(prepared, verdict.usage, row, now)
@@ -382,7 +383,7 @@ class EngineCore(EngineBase):
         now: float | None = None,
         verdict: Verdict | None = None,
         error: str = "",
-    ) -> CallRecord | None:
+    ) -> CallDraft | None:
         """Return the call's current record. None without a store."""
         return None if self.store is None else row_of(prepared, status, now, verdict, error)
 

@@ -23,13 +23,13 @@ from holdfast.facts import rates
 from holdfast.records import ResetReason, ToolUse
 from holdfast.records.events import Bus, CacheBreak, CachePing, CacheReset, Envelope, Event, LlmCallStarted, Ulids
 from holdfast.records.events import texts as ulids
-from holdfast.store import Break
+from holdfast.store import Break, CallDraft
 from holdfast.store import operations as op
 from holdfast.wire import DIALECTS, Body
 
 from . import call_records
 from .byte_diff import locate
-from .call_records import CallRecord, UnplannedCall, completed, failed, micro, name, reason_of
+from .call_records import UnplannedCall, completed, failed, micro, name, reason_of
 from .fallible_store import FallibleStore
 from .lane import Lane, PreparedCall
 from .worker import Worker
@@ -90,14 +90,14 @@ class CallJournal:
 
     # Moments
 
-    def planned(self, prepared: PreparedCall, ids: Sequence[str], row: CallRecord | None = None) -> None:
+    def planned(self, prepared: PreparedCall, ids: Sequence[str], row: CallDraft | None = None) -> None:
         """A call before it is sent; `ids` are those of the two events."""
         if self._store is None and self._bus is None:
             return
         self._record(prepared, prepared.core.outcome.at, ids, call_records.planned(prepared), row)
 
     def settled(
-        self, prepared: PreparedCall, verdict: Verdict, now: float, row: CallRecord | None = None
+        self, prepared: PreparedCall, verdict: Verdict, now: float, row: CallDraft | None = None
     ) -> Break | None:
         break_: Break | None = None
         more: tuple[Event, ...] = ()
@@ -118,7 +118,7 @@ class CallJournal:
         prepared: PreparedCall,
         now: float,
         error: str,
-        row: CallRecord | None = None,
+        row: CallDraft | None = None,
         verdict: Verdict | None = None,
     ) -> None:
         """A call without a whole answer; `verdict` where the provider had told what it read."""
@@ -221,13 +221,13 @@ class CallJournal:
         return row, _event(row, cure)
 
     def _record(
-        self, prepared: PreparedCall, at: float, ids: Sequence[str], events: tuple[Event, ...], row: CallRecord | None
+        self, prepared: PreparedCall, at: float, ids: Sequence[str], events: tuple[Event, ...], row: CallDraft | None
     ) -> None:
         """Events of a planned call, by their ids, with the call as it stands."""
         lane, turn = prepared.lane, prepared.turn
         if self._store is not None and row is not None:
             rows = call_records.event_rows(events, ids, at, lane.session, turn)
-            self._store.post(op.PutCall(row.draft(), rows, row.effects is None))
+            self._store.post(op.PutCall(row, rows, first=row.chain is None))
         elif self._store is not None:
             self._store.write(op.AppendEvents.of(lane.tenant, self._envelopes(lane, turn, at, events, ids)))
         if self._bus is not None:

@@ -21,14 +21,13 @@ from holdfast.core import EditRef, Ledger, Pool, Tenant, ledger
 from holdfast.core.repairs import ByteMemory
 from holdfast.errors import HoldfastError
 from holdfast.lru import LRU
-from holdfast.store import Call, OnConflict, Owner, Store
+from holdfast.store import Call, CallDraft, OnConflict, Owner, Store
 from holdfast.store import Lane as LaneRow
 from holdfast.store import Ledger as LedgerRow
 from holdfast.store import Session as SessionRow
 from holdfast.store import operations as op
 
 from . import edits
-from .call_records import CallRecord
 from .fallible_store import FallibleStore, Version
 from .lane import Lane
 from .partial_usage import left_behind
@@ -328,10 +327,10 @@ class Persistence:
         if self._store is not None:
             self._store.write(op.PutCall(call))
 
-    def record(self, record: CallRecord) -> None:
+    def record(self, call: CallDraft) -> None:
         """Write the current state of a planned call."""
         if self._store is not None:
-            self._store.post(op.PutCall(record.draft()))
+            self._store.post(op.PutCall(call))
 
     # Bytes
 

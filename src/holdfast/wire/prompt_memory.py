@@ -61,7 +61,7 @@ class BlockCache(Generic[T]):
         return Block(section, kind, role, message, digest, tokens, markable)
 
     def other(self, key: bytes) -> T | None:
-        if key not in self._others:
+        if self._others.peek(key) is None:
             return None
         with self._lock:
             entry = self._others.get(key)

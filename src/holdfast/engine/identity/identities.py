@@ -209,7 +209,10 @@ class Identities:
 
     def _remember_head(self, lane: Lane, model: str) -> None:
         place = (lane.tenant, lane.session, lane.agent)
-        self.heads.setdefault(place, LRU(_MODELS))[model] = lane.id
+        heads = self.heads.get(place)
+        if heads is None:
+            heads = self.heads[place] = LRU(_MODELS)
+        heads[model] = lane.id
 
     def _load_heads(self, store: Store, tenant: str, session: str) -> None:
         """The lanes of a session that was here before a restart."""
