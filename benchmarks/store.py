@@ -337,6 +337,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=1_000_000)
     parser.add_argument("--directory", type=Path, help="where the store is made; it is removed afterwards")
     arguments = parser.parse_args()
+    if arguments.directory is not None:
+        arguments.directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=arguments.directory) as directory:
         began = time.perf_counter()
         with filled(Path(directory) / "calls.db", arguments.calls) as store:
