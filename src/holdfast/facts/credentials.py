@@ -47,7 +47,7 @@ _KNOWN = re.compile(
     r"|(?P<google>AIza)[-_A-Za-z0-9]{30,80}|(?P<dotted>AQ\.|ya29\.|hvs\.|SG\.)[-_A-Za-z0-9.]{24,4096}"
     r"|(?P<jwt>eyJ)[-_A-Za-z0-9]{8,4096}\.[-_A-Za-z0-9]{8,4096}\.[-_A-Za-z0-9]{8,4096})"
 )
-_REST = re.compile(r"(?:[A-Za-z0-9][-_A-Za-z0-9.]*)?")
+_REST = re.compile(r"(?:[A-Za-z0-9][-_A-Za-z0-9.]{0,4096})?")
 """What goes on where a key is longer than its pattern allows: behind the mask it could begin a key of its own."""
 _BEGUN = re.compile(_one_of(BEGINNINGS))
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/.~"
