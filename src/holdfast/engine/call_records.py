@@ -40,8 +40,8 @@ def row_of(
     verdict: Verdict | None = None,
     error: str = "",
 ) -> CallDraft:
-    """A planned call as it stands, with what it did to the pools once it began to be answered, and what it would have
-    done without us: it refreshed what it read even if it was never answered whole."""
+    """Return the stored form of a planned call as it stands. Once its answer began, that includes its effects on the
+    pools, and those it would have had without us: it refreshed what it read even if it was never answered whole."""
     planned, lane, usage = prepared.core, prepared.lane, prepared.estimated if verdict is None else verdict.usage
     model, began, predicted, effects = planned.request.model.ref, planned.first_token, planned.outcome, None
     if began is not None or now is not None:
@@ -50,9 +50,9 @@ def row_of(
     written = [(ttl, tokens) for ttl, tokens in predicted.writes if tokens]
     prediction = Usage(input=predicted.input, read=predicted.read, writes=tuple(sorted(written)))
     if usage is None and status == "abandoned":
-        judged = possible(prediction, model)
+        stored_verdict = possible(prediction, model)
     else:
-        judged = _verdict(verdict, prepared.estimated is not None, prepared.repairs_save)
+        stored_verdict = _verdict(verdict, prepared.estimated is not None, prepared.repairs_save)
     call = Call(
         tenant=lane.tenant,
         id=prepared.call,
@@ -67,7 +67,7 @@ def row_of(
         usage=usage if usage is None or usage.price_version else price(usage, model),
         reset=reason_of(planned.expectation.reset),
         error=error or None,
-        verdict=judged,
+        verdict=stored_verdict,
     )
     return CallDraft(call, {"plan": planned.plan, "repairs": prepared.repairs}, prediction, effects)
 

@@ -153,9 +153,9 @@ class EngineCore(EngineBase):
                 )
             verdict = prepared.verdict = self._judged(prepared, priced, now)
             prepared.estimated = None
-            row = functools.partial(self._row, prepared, "settled", now, verdict)
-            self.journal.settled(prepared, verdict, now, row())
-            self._play_repaired(prepared, priced, row, now)
+            make_row = functools.partial(self._row, prepared, "settled", now, verdict)
+            self.journal.settled(prepared, verdict, now, make_row())
+            self._play_repaired(prepared, priced, make_row, now)
             state.persistence.save_lane(lane)
             state.persistence.save_tenant(lane.tenant, tenant)
             return verdict
@@ -175,7 +175,7 @@ class EngineCore(EngineBase):
         return verdict
 
     def _play_repaired(
-        self, prepared: PreparedCall, usage: Usage, row: Callable[[], CallDraft | None], now: float
+        self, prepared: PreparedCall, usage: Usage, make_row: Callable[[], CallDraft | None], now: float
     ) -> None:
         """Work out, on a thread that nobody waits for, what repairs would have saved; then the row is written again."""
         state, lane = self.state, prepared.lane
@@ -183,8 +183,8 @@ class EngineCore(EngineBase):
         def save(saving: Saving) -> None:
             with self._lock:
                 prepared.repairs_save = saving
-                if (call := row()) is not None:
-                    state.persistence.record(call)
+                if (row := make_row()) is not None:
+                    state.persistence.record(row)
 
         experience = state.tenant(lane.tenant).experience
         self.repair_savings.play(prepared, usage, experience, state.settings(lane), now, save)
@@ -209,11 +209,12 @@ class EngineCore(EngineBase):
             else:
                 planner.abandon(tenant, state.fresh(lane, now), planned, now)
                 gemini_contents.abandoned(state, prepared)
-            row = functools.partial(self._row, prepared, "failed" if error else "abandoned", now, verdict, error)
-            self.journal.abandoned(prepared, now, error, row(), verdict)
+            status: CallStatus = "failed" if error else "abandoned"
+            make_row = functools.partial(self._row, prepared, status, now, verdict, error)
+            self.journal.abandoned(prepared, now, error, make_row(), verdict)
             state.persistence.save_lane(lane)
             if verdict is not None:
-                self._play_repaired(prepared, verdict.usage, row, now)
+                self._play_repaired(prepared, verdict.usage, make_row, now)
                 state.persistence.save_tenant(lane.tenant, tenant)
             return prepared.estimated
 

@@ -48,7 +48,7 @@ _KNOWN = re.compile(
     r"|(?P<jwt>eyJ)[-_A-Za-z0-9]{8,4096}\.[-_A-Za-z0-9]{8,4096}\.[-_A-Za-z0-9]{8,4096})"
 )
 _REST = re.compile(r"(?:[A-Za-z0-9][-_A-Za-z0-9.]{0,4096})?")
-"""What goes on where a key is longer than its pattern allows: behind the mask it could begin a key of its own."""
+"""The rest of a key that is longer than its pattern allows: after the mask it could look like the start of another."""
 _BEGUN = re.compile(_one_of(BEGINNINGS))
 _KEY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/.~"
 _RUN = re.compile(r"[-_A-Za-z0-9+/.~]{12,}={0,2}")
